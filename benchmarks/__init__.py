@@ -4,7 +4,7 @@ import os
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-# Some virtual machines advertise AMX and trap on it. Read when torch and OpenVINO are loaded.
+# Some virtual machines advertise AMX and trap on it. Read when torch is loaded.
 os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
 
 

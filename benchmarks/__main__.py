@@ -26,6 +26,7 @@ TOPICS = {
     "loaded": "rows",
     "privacy": "rows",
     "reports": "rows",
+    "way": "rows",
     "noise": "rows",
     "audit": "privacy:audit_rows",
     "air": "rows",

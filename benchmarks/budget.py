@@ -26,16 +26,14 @@ from airpool._support.version import __version__
 from airpool.evaluation.objects import EncodedObjects, held_out
 from airpool.models.pretrained import load
 from airpool.network import Slots
-from airpool.runtime import device as devices
-from airpool.runtime.air import Air
-from airpool.runtime.charge import Counted
-from airpool.runtime.device import Device, Seen
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
-from airpool.runtime.results import InferenceResult
-from airpool.runtime.secured import booked
-from airpool.runtime.server import Server, codec_of
+from airpool_runtime import device as devices
+from airpool_runtime.air import Air
+from airpool_runtime.charge import Counted, booked
+from airpool_runtime.device import Device, Seen
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger.budget import Budget
+from airpool_runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool_runtime.server import InferenceResult, Server, codec_of
 
 DEVICES, CLASSES, BUDGET, TRIALS = 12, 40, 8.0, 20
 # Cap, and what is asked until when.

@@ -32,17 +32,19 @@ from grpc import aio
 from airpool import Network
 from airpool._support.version import __version__
 from airpool.network import file as network_file
-from airpool.runtime import secured, transport
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.keys import authority
-from airpool.runtime.options import AirOptions, DeviceOptions, RoleOptions, ServerOptions, role_of
-from airpool.runtime.up import Process
+from airpool_runtime import secured, terms, transport
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.keys import authority
+from airpool_runtime.options import AirOptions, DeviceOptions, RoleOptions, ServerOptions, role_of
+from airpool_runtime.remote import PROTOCOL
+from airpool_runtime.up import Process
 
 from . import record
 
 DEVICES, DIMENSION, WORKERS, PARTS = 4, 40, 16, 10
+NET = Network.uniform(num_devices=DEVICES, dimension=DIMENSION, noise_std=0.05, dropouts=1)
 _REPLY_SECONDS, _CALL_SECONDS, _PROBE_SECONDS = 0.05, 5.0, 0.25
-_TEXTS = ("", "x", "0" * 32, "\x00" * 10, "é" * 100, "../../etc/passwd", "[" * 5000, "a." * 20_000, "version = 2")
+_TEXTS = ("", "x", "0" * 32, "\x00" * 10, "é" * 100, "../../etc/passwd", "[" * 5000, "a." * 20_000, "version = 3")
 _HTTP2 = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n"
 
 
@@ -268,7 +270,8 @@ async def _streamed(channel: aio.Channel, path: str, what: Descriptor, rng: rand
     sent = [message(what, rng).SerializeToString() for _ in range(rng.randrange(8))]
     sent = [mutated(each, rng) if rng.random() < 0.3 else each for each in sent]
     if rng.random() < 0.8:
-        sent.insert(0, wire.FromDevice(hello=wire.Hello(device=3)).SerializeToString())
+        hello = wire.Hello(device=3, protocol=PROTOCOL, digest=terms.stated(NET).digest)
+        sent.insert(0, wire.FromDevice(hello=hello).SerializeToString())
     stays = rng.random() < 0.5
 
     async def messages() -> AsyncIterator[bytes]:
@@ -341,9 +344,8 @@ async def probed(target: Target, seconds: list[float]) -> None:
 @asynccontextmanager
 async def running(folder: Path) -> AsyncIterator[tuple[Target, dict[str, Process]]]:
     """Air, server and three of four devices, with keys; the fourth device is the attacker."""
-    net = Network.uniform(num_devices=DEVICES, dimension=DIMENSION, noise_std=0.05, dropouts=1)
     keys, network, token = folder / "keys", folder / "net.toml", secrets.token_hex(16)
-    network_file.write(net, network)
+    network_file.write(NET, network)
     authority.create(keys)
     for name in (*(f"device-{k}" for k in range(DEVICES)), "client-1"):
         authority.add(keys, name)

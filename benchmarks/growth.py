@@ -11,12 +11,12 @@ import numpy as np
 
 from airpool import Network
 from airpool.privacy import compose, device
-from airpool.privacy.game import Game
+from airpool.privacy.leak import PerDevice
 from airpool.protocol.simulation import receive
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger.budget import Budget
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
 
 from . import Curve, privacy, secure
 from .privacy import heterogeneous, like, peer_losses, peer_mixture, plain_mixture
@@ -63,7 +63,7 @@ def _devices() -> Curve:
 
 
 def _inferences() -> Curve:
-    counts, played = (1, 10, 100, 1_000, 10_000, 100_000), device.game(like(12), "zero-out")
+    counts, leak = (1, 10, 100, 1_000, 10_000, 100_000), device.by_coin(like(12), "zero-out")
     # Both start from the law of one inference, which is made once.
     losses = peer_losses(like(12), 0)
     return Curve(
@@ -73,7 +73,7 @@ def _inferences() -> Curve:
         "ms",
         counts,
         {
-            "airpool, with the first curve": line([partial(_streamed, played, count) for count in counts]),
+            "airpool, with the first curve": line([partial(_streamed, leak, count) for count in counts]),
             "dp-accounting, without": line(
                 [lambda t=count: losses.self_compose(t).get_epsilon_for_delta(1e-5) for count in counts]
             ),
@@ -81,8 +81,8 @@ def _inferences() -> Curve:
     )
 
 
-def _streamed(played: Game, count: int) -> float:
-    return compose.stream(played).repeated(count).epsilon(1e-5)
+def _streamed(leak: PerDevice, count: int) -> float:
+    return compose.stream(leak).repeated(count).epsilon(1e-5)
 
 
 def _air() -> list[Curve]:

@@ -19,12 +19,12 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor, nn
 
-from airpool.models.vision.cad import Meshes, read
 from airpool.models.vision.mvcnn import MVCNN, pool_views
-from airpool.models.vision.quantisation import Int8Module, quantise
-from airpool.models.vision.renders import renders
-from airpool.models.vision.runs import some_rows
 from airpool.models.vision.views import Cameras
+from airpool_lab.vision.cad import Meshes, read
+from airpool_lab.vision.quantisation import Int8Module, quantise
+from airpool_lab.vision.renders import renders
+from airpool_lab.vision.runs import some_rows
 
 CALIBRATION_VIEWS = 120
 _OBJECTS = 8  # at a time

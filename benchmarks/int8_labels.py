@@ -21,13 +21,14 @@ import airpool
 from airpool._support.version import __version__
 from airpool.models.codecs import codec as codecs
 from airpool.models.images import trunk as image_trunk
-from airpool.models.vision import cad, picture
+from airpool.models.vision import picture
 from airpool.models.vision.int8 import Int8Trunk
-from airpool.models.vision.quantisation import quantise
-from airpool.models.vision.renders import renders
-from airpool.models.vision.runs import some_rows
 from airpool.models.vision.views import Cameras
-from airpool.runtime.bundle import calibration_views
+from airpool_lab.bundle import calibration_views
+from airpool_lab.vision import cad
+from airpool_lab.vision.quantisation import quantise
+from airpool_lab.vision.renders import renders
+from airpool_lab.vision.runs import some_rows
 
 TORCH_DEVICE = "cuda" if torch.cuda.is_available() else "cpu"
 CALIBRATION_VIEWS = 120

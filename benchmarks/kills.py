@@ -33,14 +33,14 @@ from airpool._support import files
 from airpool._support.version import __version__
 from airpool.network import Channel, Slots
 from airpool.network import file as network_file
-from airpool.runtime import options, starting, transport, up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger.backup import content, faults
-from airpool.runtime.messages import RoundMessage, SlotSignal
-from airpool.runtime.remote import RemoteDevice
-from airpool.runtime.secure.messages import Kind, kind_of
-from airpool.runtime.wire_pb2_grpc import InferencesStub
+from airpool_runtime import options, roles, transport, up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger.backup import content, faults
+from airpool_runtime.messages import RoundMessage, SlotSignal
+from airpool_runtime.remote import RemoteDevice
+from airpool_runtime.secure.messages import Kind, kind_of
+from airpool_runtime.wire_pb2_grpc import InferencesStub
 
 DEVICES, CLASSES, CLIENTS = 4, 40, 4
 _CALL_SECONDS, _START_SECONDS, _AGAIN_SECONDS = 30.0, 20.0, 60.0
@@ -79,7 +79,7 @@ def _forked(folder: Path, name: str, config: Path) -> int:
             await answer(self, message)
 
         RemoteDevice.transmit, RemoteDevice.answer = noted_transmit, noted_answer
-        starting.run(options.read(config), json=True)
+        roles.run(options.read(config), json=True)
     finally:
         os._exit(1)
 
@@ -92,7 +92,7 @@ def _forks(folder: Path, asked: socket.socket) -> None:
         name = line.strip()
         if (role := name.partition(" ")[0]) not in warm:  # what is imported and computed here, no fork does again
             warm.add(role)
-            asyncio.run(starting.check(options.read(folder / f"{name}.json")))
+            asyncio.run(roles.check(options.read(folder / f"{name}.json")))
         asked.sendall(f"{_forked(folder, name, folder / f'{name}.json')}\n".encode())
 
 

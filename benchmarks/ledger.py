@@ -7,10 +7,10 @@ import time
 from pathlib import Path
 
 from airpool import Network
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger.budget import Budget
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
 
 from . import Row
 

@@ -17,8 +17,8 @@ from tempfile import TemporaryDirectory
 import numpy as np
 
 from airpool import Network, calibrate
-from airpool.runtime import up
-from airpool.runtime.keys import authority
+from airpool_runtime import up
+from airpool_runtime.keys import authority
 
 _REQUEST = b"POST /infer HTTP/1.1\r\nHost: 127.0.0.1\r\nContent-Length: 0\r\n\r\n"
 _CONTEXT = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)

@@ -22,8 +22,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 
 from airpool._support.version import __version__
-from airpool.web.app import PageOptions, app
-from airpool.web.files import table
+from airpool_web.app import PageOptions, app, table
 
 from . import record
 from .fuzz import mutated, resident

@@ -4,16 +4,15 @@ import numpy as np
 
 from airpool import Network, calibrate, load
 from airpool._support.arrays import Floats
-from airpool.account.budget import split
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
 from airpool.evaluation.plan import plan
-from airpool.evaluation.prediction import predict
-from airpool.evaluation.theory.server import LayeredServer
 from airpool.models.codecs.codec import matrices
 from airpool.models.codecs.vote import SHARPNESS, fit
 from airpool.network import Ranking, Slots
 from airpool.schemes import ranking
+from airpool_lab.theory.prediction import predict
+from airpool_lab.theory.server import LayeredServer
 
 from . import Row
 from .privacy import timed
@@ -43,7 +42,7 @@ def rows() -> list[Row]:
 
     rng = np.random.default_rng(0)
     few, many = rng.uniform(0, 2, (2468, 12)), rng.uniform(0, 2, (1, 1000))
-    ranked = split(Network.uniform(num_devices=12, dimension=40, scheme=Ranking()), epsilon=2.0, share=0.05)
+    ranked = calibrate(Network.uniform(num_devices=12, dimension=40, scheme=Ranking()), epsilon=2.0, share=0.05)
 
     def sent(network: Network, **scores: object) -> object:
         objects = EncodedObjects(held.latents, held.labels, codec.server, **scores)  # pyright: ignore[reportArgumentType]

@@ -15,7 +15,7 @@ import numpy as np
 from scipy.optimize import brentq
 from scipy.special import ndtr
 
-from airpool import Devices, Network, calibrate, guarantee
+from airpool import Claim, Devices, Network, calibrate, guarantee
 from airpool._support.arrays import Floats
 from airpool.evaluation.audit.adversary import mechanism
 from airpool.evaluation.audit.bound import audit
@@ -24,6 +24,8 @@ from airpool.evaluation.audit.path import path
 from airpool.evaluation.audit.release import log_likelihood_ratio, release, worst_pair
 from airpool.privacy import compose, device
 from airpool.privacy.aggregate import Aggregate
+from airpool.privacy.epsilon import epsilon
+from airpool.privacy.leak import Times
 from airpool.radio.link import link_of
 
 from . import Row
@@ -70,7 +72,7 @@ def _exact() -> list[Row]:
         lambda: plain_mixture(twelve),
         lambda: guarantee(mixed_network),
         lambda: device.epsilon(wide, _DELTA, neighbours="remove"),
-        lambda: calibrate(network, epsilon=2.0, delta=_DELTA),
+        lambda: calibrate(network, Claim(delta=_DELTA), epsilon=2.0),
         lambda: brentq(lambda std: plain_mixture(_uniform(std), each=1)[0] - 2.0, 0.02, 0.2, xtol=1e-9),
         repeat=5,
     )
@@ -232,16 +234,16 @@ def _on_grid(num_devices: int, rarely: bool) -> tuple[float, float, float]:
 
 
 def _streams() -> list[Row]:
-    played = device.game(like(12), "zero-out")
+    leak = device.by_coin(like(12), "zero-out")
     first, composed = seconds(
-        lambda: compose.stream(played).repeated(1).epsilon(_DELTA),
-        lambda: compose.stream(played).repeated(1_000).epsilon(_DELTA),  # afresh: a stream remembers its squares
+        lambda: compose.stream(leak).repeated(1).epsilon(_DELTA),
+        lambda: compose.stream(leak).repeated(1_000).epsilon(_DELTA),  # afresh: a stream remembers its squares
         repeat=5,
     )
-    total = compose.stream(played).repeated(1_000).epsilon(_DELTA)
+    total = compose.stream(leak).repeated(1_000).epsilon(_DELTA)
     theirs, peer = timed(lambda: peer_losses(like(12), 0).self_compose(1_000).get_epsilon_for_delta(_DELTA))
-    mixed = device.game(heterogeneous(12), "zero-out", cells=512)
-    (every,) = seconds(lambda: compose.epsilon(mixed, _DELTA, 1_000), repeat=1)
+    mixed = device.by_coin(heterogeneous(12), "zero-out")
+    (every,) = seconds(lambda: epsilon(Times(1_000, mixed), _DELTA), repeat=1)
     return [
         Row("streams", "first inference, as a curve", first, "s", "12 like devices"),
         Row(

@@ -18,15 +18,15 @@ from numpy.typing import NDArray
 
 from airpool import Network, calibrate
 from airpool.network import Slots
-from airpool.runtime import device as devices
-from airpool.runtime import shipped, up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.air import Air
-from airpool.runtime.device import Device
-from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
-from airpool.runtime.server import Server, codec_of
-from airpool.runtime.sources import Place, source_of
-from airpool.runtime.tally import RunTally
+from airpool_runtime import device as devices
+from airpool_runtime import sources, up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.air import Air
+from airpool_runtime.device import Device
+from airpool_runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool_runtime.server import Server, codec_of
+from airpool_runtime.sources import Place, source_of
+from airpool_runtime.up import RunTally
 
 from . import Row
 
@@ -62,7 +62,7 @@ async def loopback(count: int, inferences: int) -> dict[str, float]:
 async def over_grpc(count: int, processes: int, inferences: int, slots: Slots = ONE) -> dict[str, float]:
     """The same of a system of processes, with accuracy, and by how many MiB the one that grew most did."""
     setup = up.Setup(network(count, slots), processes, slot_seconds=20.0)
-    tally = RunTally(shipped.labels("modelnet40", "test"))
+    tally = RunTally(sources.held_out_labels("modelnet40", "test"))
     async with up.running(setup) as system, up.client(system) as client:
         for _ in range(WARM):
             await client.Infer(wire.Nothing())

@@ -9,11 +9,11 @@ import numpy as np
 
 from airpool import Channel, Network, calibrate
 from airpool.network import Slots
-from airpool.runtime import up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.secure.group import Terms
-from airpool.runtime.secure.rehearsal import Rehearsal, rehearse_slots, sessions
-from airpool.runtime.secure.ring import Ring
+from airpool.protocol.ring import Ring
+from airpool_runtime import up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.secure.group import Terms
+from airpool_runtime.secure.rehearsal import Rehearsal, rehearse_slots, sessions
 
 from . import Row
 

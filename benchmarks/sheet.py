@@ -32,7 +32,6 @@ KEPT = {
     "page-browser": ("the page in a browser: paint, moves, ten clients", "page_browser"),
     "page-fuzz": ("10,000 hostile requests to the page", "page_fuzz"),
     "shelf-onnxruntime": ("a camera's device: size, memory, latency", "shelf"),
-    "shelf-openvino": ("the same with OpenVINO", "shelf"),
     "int8-labels": ("labels that int8 changes", "int8_labels"),
 }
 _COLOURS = (figures.OURS, figures.RED, figures.GREEN, figures.PURPLE)
@@ -42,7 +41,12 @@ _LEAD = (
     "was asked for; a part without one is measured for comparison alone."
 )
 # Topic of a row → the heading of its table, where the topic's own name is too short for one.
-_TITLES = {"loaded": "on a busy machine", "reports": "slow reports", "example": "your own data"}
+_TITLES = {
+    "loaded": "on a busy machine",
+    "reports": "slow reports",
+    "way": "way of an ε through the code",
+    "example": "your own data",
+}
 
 
 def read(path: Path) -> tuple[dict[str, Any], list[Row], list[Curve]]:

@@ -26,10 +26,10 @@ import numpy as np
 from airpool import Network, calibrate
 from airpool._support.version import __version__
 from airpool.network import file as network_file
-from airpool.runtime import up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.bundle import read
-from airpool.runtime.keys import authority
+from airpool_runtime import up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.bundle import read
+from airpool_runtime.keys import authority
 
 from . import Row
 from .__main__ import print_table
@@ -81,12 +81,12 @@ async def resident(bundle: Path, python: Path | None, seconds: int) -> dict[str,
     """Memory in MB of device 0 over so many inferences, one a second: at the end, and at its largest."""
     with TemporaryDirectory() as name:
         folder = Path(name)
-        views = folder / "views"
-        views.mkdir()
+        views = folder / "views" / "front" / "object"
+        views.mkdir(parents=True)
         some = np.random.default_rng(0).integers(0, 256, (4, *read(bundle, threads=1).view_shape), dtype=np.uint8)
         for k, view in enumerate(some):
             np.save(views / f"{k}.npy", view)
-        options = {"source": f"folder:{views}", "bundle": bundle, "threads": 1}
+        options = {"source": f"images:{folder / 'views'}", "bundle": bundle, "threads": 1}
         async with beside(folder, python, **options) as system, up.client(system) as client:
             pid = system.roles["device 0"].pid
             times, began = [], time.monotonic()

@@ -10,12 +10,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from airpool._support import extras
-from airpool.evaluation import sweep
+from airpool_lab import sweep
 
 from . import Row
 
 POINTS, SECONDS, SMALL, WORKERS = 60, 0.1, 2_000, 2
-MISSING = f"not installed: {extras.install('ray')}"
+MISSING = f"not installed: {extras.install('airpool-lab[ray]')}"
 
 
 def busy(n: int, seconds: float) -> int:

@@ -29,7 +29,7 @@ from . import Row
 
 VIEWS = 12
 RESOLUTION = Architecture().resolution
-MISSING = f"not installed: {extras.install('bundle')}"
+MISSING = f"not installed: {extras.install('airpool-lab[bundle]')}"
 
 
 def objects(count: int, device: str = "cpu") -> Triangles:
@@ -67,7 +67,7 @@ def rows() -> list[Row]:
         "plain alone": partial(plain, alone),
     }
     if find_spec("onnx") and find_spec("onnxruntime"):
-        from airpool.models.vision.quantisation import quantise
+        from airpool_lab.vision.quantisation import quantise
 
         whole = quantise(plain, views, threads=torch.get_num_threads())
         jobs |= {"int8": partial(whole, views.numpy()), "int8 alone": partial(whole, views[:1].numpy())}
@@ -151,7 +151,7 @@ def compared(name: str) -> dict[str, float]:
     """One trunk at its first resolution: size, work, and time of a view, twelve at a time, in float32 and in int8."""
     from airpool.models import weights
     from airpool.models.vision import int8
-    from airpool.models.vision.quantisation import quantise
+    from airpool_lab.vision.quantisation import quantise
 
     plain, side = made(trunk=name), Architecture(name).resolution
     views = render(objects(1), Cameras(resolution=side))[0]

@@ -4,9 +4,9 @@ import numpy as np
 
 from airpool.network import Network
 from airpool.protocol.simulation import receive
-from airpool.protocol.waveform import Waveform, receive_waveform
-from airpool.radio.waveform.frame import Frame
-from airpool.radio.waveform.uplink import Impairments
+from airpool_lab.waveform.frame import Frame
+from airpool_lab.waveform.reception import Waveform, receive_waveform
+from airpool_lab.waveform.uplink import Impairments
 
 from . import Row, privacy
 

@@ -20,13 +20,12 @@ from airpool.models.codecs.dense import CodecShape
 from airpool.models.codecs.training import CodecRecipe, fit, setting
 from airpool.models.local import local_distribution
 from airpool.models.vision import shapes
-from airpool.models.vision.augment import augmented
 from airpool.models.vision.features import Images, pooled
 from airpool.models.vision.mvcnn import MVCNN, TRUNKS, Architecture, Trunk
-from airpool.models.vision.training import TrunkRecipe, train
 from airpool.models.vision.views import Cameras, views
 from airpool.protocol.inference import Inference, Simulation, infer_features
 from airpool.radio.link import Level, level
+from airpool_lab.vision.training import TrunkRecipe, augmented, train
 
 PIXELS = 32
 FEATURES = 128  # F, of the backbone
@@ -97,7 +96,7 @@ def network(epsilon: float) -> airpool.Network:
     """Twelve devices over a fading channel, with the least noise that keeps each one's ε at or below this."""
     channel = airpool.Channel(fading="rician", noise_std=0.3162)
     net = airpool.Network.uniform(num_devices=12, participation=0.9, dimension=DIMENSION, channel=channel)
-    return airpool.calibrate(net, epsilon=epsilon, delta=1e-5)
+    return airpool.calibrate(net, airpool.Claim(delta=1e-5), epsilon=epsilon)
 
 
 def main() -> None:

@@ -61,4 +61,4 @@ if __name__ == "__main__":
     try:
         clips(Path("clips"))
     except ImportError:
-        print("no OpenCV, so no clips: pip install -e '.[video]'")
+        print("no OpenCV, so no clips: pip install -e './packages/airpool[video]'")

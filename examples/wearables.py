@@ -5,7 +5,8 @@
 Data: Daily and Sports Activities (UCI, CC BY 4.0), 9,120 segments of 5 s of 8 subjects: x (9120, 5, 9, 125), scale
 (5, 9), label, subject, classes, units. Each subject in turn is the test subject, the next one validation, the other six
 train; every number is a mean and standard deviation over the eight. Some minutes; what is fitted is kept in --out.
-The figures are drawn again from the results by `python examples/wearables.py studies/results/wearables.json`.
+The figures are drawn again from the results by
+`python examples/wearables.py packages/airpool-lab/studies/results/wearables.json`.
 """
 
 import argparse
@@ -23,8 +24,6 @@ from numpy.typing import NDArray
 import airpool
 from airpool._support.figures import BLUE, GREEN, GREY, PURPLE, canvas, figure
 from airpool._support.version import __version__
-from airpool.account.budget import calibrated
-from airpool.evaluation.design.heterogeneous import WAYS, designed
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects, held_out
 from airpool.models.model import Model
@@ -32,6 +31,7 @@ from airpool.models.sensors.fitting import FitRecipe
 from airpool.network import Network, Ranking
 from airpool.protocol.simulation import receive
 from airpool.radio.link import Level, level
+from airpool_lab.paper.figures.fig_hetero_16 import WAYS, designed
 
 BUDGETS = (1.0, 2.0, 4.0, 8.0, 16.0)
 TRAINED = (2.0, 4.0, 8.0)  # budgets of the codec
@@ -132,7 +132,7 @@ def in_a_minute(model: Model, epsilon: float) -> list[float]:
     order = torch.argsort(held.labels, stable=True)  # segments of one activity follow each other in time
     latents, labels = held.latents[order].unflatten(0, (-1, MINUTE)), held.labels[order][::MINUTE]
     for count in WINDOWS:
-        net = airpool.calibrate(network(model, inferences=count), epsilon=epsilon)
+        net = airpool.calibrate(network(model), airpool.Claim(inferences=count), epsilon=epsilon)
         rng = torch.Generator().manual_seed(0)
         some = latents[:, [each * MINUTE // count for each in range(count)]]
         sent = receive(some.flatten(0, 1), net, rng=rng, trials=4 * TRIALS).estimate
@@ -157,7 +157,7 @@ def selected(model: Model, epsilon: float) -> list[float]:
     nets = [airpool.calibrate(network(model), epsilon=epsilon)]
     for count in (4, 3):
         ranked = replace(network(model), scheme=Ranking(num_selected=count))
-        nets.append(calibrated(ranked, epsilon=epsilon, share=0.1))
+        nets.append(airpool.calibrate(ranked, epsilon=epsilon, share=0.1))
     return [evaluate(model, net, trials=TRIALS).accuracy_mean for net in nets]
 
 

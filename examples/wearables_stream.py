@@ -25,8 +25,8 @@ import torch
 import airpool
 from airpool._support.version import __version__
 from airpool.account.lifetime import one_slot_mu
+from airpool.evaluation.inferences import traces
 from airpool.evaluation.objects import EncodedObjects
-from airpool.evaluation.slots import traces
 from airpool.models.model import Model
 from airpool.models.stored import HeldOut
 from airpool.network import Network, Slots

@@ -1,8 +1,8 @@
-"""Puts together what ships in packages/models: weights, latents, posteriors, a manifest with checksums.
+"""Puts together what ships in packages/airpool-models: weights, latents, posteriors, a manifest with checksums.
 
     python scripts/assets.py MESHES.npz.xz --trunk FILE --logits lite2=FILE --logits vgg11=FILE \\
         --codec compact=lite2:DIR --codec q16=vgg11:DIR --more DIR --results RESULTS.json \\
-        --out packages/models/src/airpool_models/modelnet40
+        --out packages/airpool-models/src/airpool_models/modelnet40
 
 --logits: of all validation and test views, as studies/train_trunk.py keeps them; those of the trunk that ships first.
 The local head is the trunk's own classifier with temperatures of validation; a vote is fitted to the posteriors of
@@ -20,13 +20,13 @@ import torch
 from safetensors.torch import load_file, save
 
 from airpool._support import files
-from airpool._support.tensors import sha256
+from airpool._support.files import sha256
 from airpool._support.version import __version__
 from airpool.models import local, weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import vote
 from airpool.models.codecs.dense import DenseCodec
-from airpool.models.vision import cad
+from airpool_lab.vision import cad
 
 SPLITS = ("validation", "test")
 LONG, RANK = 256, 64  # latents longer than LONG are kept in RANK directions

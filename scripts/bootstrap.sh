@@ -25,7 +25,7 @@ version_of() {
 # The stamp of a whole environment. It names the folder because an environment does not survive being moved.
 whole() {
     printf 'Python %s, inputs %s, in %s\n' "$(version_of .venv/bin/python)" \
-        "$(cat pyproject.toml packages/models/pyproject.toml constraints.txt | cksum)" "$(pwd -P)"
+        "$(cat pyproject.toml packages/*/pyproject.toml constraints.txt | cksum)" "$(pwd -P)"
 }
 
 explain() {
@@ -96,5 +96,9 @@ done
 torch=$(grep '^torch==' constraints.txt)
 pip() { .venv/bin/python -m pip install --disable-pip-version-check --no-input "$@"; }
 step "installing torch ${torch#torch==}" pip "$torch"
-step "installing airpool and its tools" pip -c constraints.txt -e ./packages/models -e '.[dev]'
+# Dependency groups, which hold the tools, want a pip of 25.1 or later.
+step "installing pip" pip -c constraints.txt pip
+step "installing airpool and its tools" pip -c constraints.txt --group dev \
+    -e './packages/airpool[models,plots,design,mesh,camera,accounting]' -e ./packages/airpool-models \
+    -e './packages/airpool-lab[mesh,radio]' -e './packages/airpool-runtime[fleet]' -e ./packages/airpool-web
 whole >"$stamp"

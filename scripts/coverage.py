@@ -15,11 +15,11 @@ COUNTED = ("num_statements", "missing_lines", "num_branches", "missing_branches"
 
 
 def by_folder(files: dict[str, dict[str, dict[str, int]]]) -> dict[str, Counter[str]]:
-    """Statements and branches, and those that were missed, of each folder of src/airpool."""
+    """Statements and branches, and those that were missed, of each folder of the packages."""
     found: dict[str, Counter[str]] = {}
     for name, file in files.items():
-        parts = Path(name.partition("airpool/")[2]).parts[:-1]
-        folder = "/".join(parts[:2] if parts[:1] == ("runtime",) else parts[:1]) or "(top)"
+        package, *rooms = Path(name.partition("/src/")[2]).parts[:-1]
+        folder = rooms[0] if package == "airpool" and rooms else "/".join([package, *rooms[:1]])
         found.setdefault(folder, Counter()).update({key: file["summary"][key] for key in COUNTED})
     return found
 

@@ -1,10 +1,10 @@
-"""Installs airpool's wheel into clean environments, the accountant and each extra alone, and uses what each brings.
+"""Installs each package and each extra alone into a clean environment, from wheels, and uses what it brings.
 
-    python scripts/extras.py [EXTRA ...] [--linked] [--out TABLE.md]
+    python scripts/extras.py ["airpool[plots]" ...] [--linked] [--out TABLE.md]
 
 By pip, torch by its pin; with --linked each environment holds links to what this one has installed, of the closure of
-one extra and of nothing else: seconds, and no index. `USES` has a program for each extra, and every environment must
-name the extra that a command lacks.
+one requirement and of nothing else: seconds, and no index. `USES` has a program for each, and every environment must
+name the package or extra that a command lacks.
 """
 
 import argparse
@@ -25,6 +25,8 @@ from packaging.requirements import Requirement
 from packaging.utils import canonicalize_name
 
 ROOT = Path(__file__).resolve().parent.parent
+# airpool-device cannot stand beside airpool: tests/test_device_install.py.
+PACKAGES = ("airpool", "airpool-models", "airpool-lab", "airpool-runtime", "airpool-web")
 _BEGIN = """
 import subprocess, sys
 from pathlib import Path
@@ -39,75 +41,78 @@ _ONNX = (
 )
 # Programs: each ends without an error where its extra is installed, and cannot without it. "": the accountant.
 USES = {
-    "": """
+    "airpool": """
 airpool("calibrate --epsilon 2 --devices 12 --participation 0.9 --out net.toml")
 airpool("epsilon --network net.toml")
 import airpool
 assert abs(airpool.guarantee(airpool.read_network("net.toml")).worst - 2) < 1e-6
 assert not {"torch", "airpool_models"} & set(sys.modules)
 """,
-    "models": """
+    "airpool[models]": """
 airpool("evaluate --epsilon 2 --devices 12 --trials 1")
 import airpool
 assert airpool.load("modelnet40").trunk
 """,
-    "plots": """
+    "airpool[plots]": """
 airpool("epsilon --devices 2 --noise-std 1 --plot plot.png")
 airpool("calibrate --epsilon 2 --devices 12 --out net.toml")
 airpool("report net.toml --every 10s --hours 8 --out statement.html")
 assert Path("plot.png").stat().st_size > 1000 and "<html" in Path("statement.html").read_text("utf-8")
 """,
-    "design": """
+    "airpool[design]": """
 from airpool.evaluation.design.qp import Quadratic, solve
 flat = Quadratic(np.zeros((1, 3)), np.ones(3), np.zeros(3), 0.0)
 assert np.allclose(solve(flat, np.array([0.1, 1, 1])).weight, [0.1, 0.45, 0.45], atol=1e-6)
 """,
-    "int8": f"""
+    "airpool[int8]": f"""
 import base64
 from airpool.models.vision.int8 import Int8Trunk
 views = np.full((3, 2, 8, 8), 255, np.uint8)
-assert np.all(Int8Trunk({{"trunk.onnx": base64.b64decode("{_ONNX}")}})(views) == 1)
+assert np.all(Int8Trunk(base64.b64decode("{_ONNX}"))(views) == 1)
 """,
-    "bundle": """
+    "airpool-lab[bundle]": """
 import torch
-from airpool.models.vision import quantisation
+from airpool_lab.vision import quantisation
 layers = torch.nn.Sequential(torch.nn.Conv2d(2, 8, 3), torch.nn.ReLU(), torch.nn.Conv2d(8, 4, 3)).eval()
 views = torch.randint(256, (8, 2, 16, 16), dtype=torch.uint8)
 found = torch.as_tensor(quantisation.quantise(layers, views)(views.numpy()))
 exact = layers(views / 255).detach()
 assert (found - exact).norm() < 0.05 * exact.norm()
 """,
-    "openvino": """
-from airpool.models.vision.int8 import Int8Trunk, openvino
-ops = openvino().opset13
-views = ops.parameter([-1, 2, 8, 8], np.float32)
-openvino().save_model(openvino().Model([ops.relu(views)], [views]), "trunk.xml", compress_to_fp16=False)
-trunk = Int8Trunk({name: Path(name).read_bytes() for name in ("trunk.xml", "trunk.bin")})
-assert np.all(trunk(np.full((3, 2, 8, 8), 255, np.uint8)) == 1)
+    "airpool[mesh]": """
+import trimesh
+from airpool.models.vision import meshes
+trimesh.creation.box().export("box.ply")
+assert len(meshes.parse(Path("box.ply").read_bytes(), name="box.ply").faces) == 12
 """,
-    "mesh": """
-from airpool.models.vision import meshes, prepare
+    "airpool-lab[mesh]": """
+from airpool.models.vision import meshes
+from airpool_lab.vision import prepare
 grid = [(x, y) for x in range(9) for y in range(9)]
 corners = [(9 * x + y + 1, 9 * x + y + 2, 9 * x + y + 10) for x, y in grid if x < 8 and y < 8]
 text = "\\n".join([f"v {x} {y} {(x * y) % 5}" for x, y in grid] + ["f %d %d %d" % each for each in corners])
 mesh = meshes.parse(text.encode(), name="hill.obj")
 assert len(mesh.faces) == 64 and 4 <= len(prepare.gridded(mesh, faces=20)[1]) <= 30
 """,
-    "parquet": """
+    "airpool-lab": """
+airpool("sweep epsilon --set devices=4,12 --workers 2 --no-cache --out table.csv")
+assert len(Path("table.csv").read_text("utf-8").splitlines()) >= 3
+""",
+    "airpool-lab[parquet]": """
 airpool("sweep epsilon --set devices=4,12 --backend serial --no-cache --out table.parquet")
 import pyarrow.parquet
 assert pyarrow.parquet.read_table("table.parquet").num_rows == 2
 """,
-    "ray": """
+    "airpool-lab[ray]": """
 airpool("sweep epsilon --set devices=4,12 --backend ray --workers 1 --no-cache --out table.csv")
 assert len(Path("table.csv").read_text("utf-8").splitlines()) >= 3
 """,
-    "sionna": """
+    "airpool-lab[sionna]": """
 airpool("epsilon --devices 2 --noise-std 1 --fading sionna:tdl-a")
 """,
-    "radio": """
+    "airpool-lab[radio]": """
 import threading
-from airpool.radio.waveform import recording
+from airpool_lab.waveform import recording
 samples = (np.arange(64) * (1 - 1j)).astype(np.complex64)
 recording.write("signal.sigmf-meta", samples, sample_rate=1e6, description="a ramp")
 assert np.array_equal(recording.read("signal.sigmf-meta")[0], samples)
@@ -116,30 +121,29 @@ sender.start()
 assert np.array_equal(recording.pull("ipc://stream", 64), samples)
 sender.join()
 """,
-    "ledger": """
-airpool("keys init --keys keys")
-airpool("keys device device-0 --keys keys")
-import airpool as library
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
-key = Path("keys/device-0/identity.key")
-ledger = Ledger(Path("device-0.db"), key)
-assert ledger.charge("a", mechanism(library.Network.uniform(num_devices=3, noise_std=1.0), device=0)).new
-ledger.close()
-airpool("ledger verify device-0.db --key keys/device-0/identity.key")
-""",
-    "fleet": """
-from airpool.runtime.ledger.fleet import Fleet
+    "airpool-runtime[fleet]": """
+from airpool_runtime.ledger.fleet import Fleet
 Fleet("sqlite:///view.db").close()
 try:
     Fleet("postgresql://airpool@127.0.0.1:1/fleet?connect_timeout=2")
 except ValueError as error:
     assert "127.0.0.1" in str(error) and "pip" not in str(error), error
 """,
-    "runtime": """
+    "airpool-runtime": """
 airpool("up --devices 2 --inferences 3")
+airpool("up --devices 3 --inferences 2 --access secure")
+airpool("keys init --keys keys")
+airpool("keys device device-0 --keys keys")
+import airpool as library
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
+key = Path("keys/device-0/identity.key")
+ledger = Ledger(Path("device-0.db"), key)
+assert ledger.charge("a", mechanism(library.Network.uniform(num_devices=3, noise_std=1.0), device=0)).new
+ledger.close()
+airpool("ledger verify device-0.db --key keys/device-0/identity.key")
 """,
-    "web": """
+    "airpool-web": """
 import re, urllib.request
 page = subprocess.Popen([sys.executable, "-I", "-m", "airpool", "ui", "--listen", "127.0.0.1:0"],
                         stdout=subprocess.PIPE, text=True)
@@ -151,59 +155,46 @@ finally:
     page.terminate()
     page.wait(30)
 """,
-    "secure": """
-import airpool as library
-from airpool.runtime.secure import group, rehearsal
-channel = library.Channel(access="secure")
-terms = group.terms_of(library.Network.uniform(num_devices=4, noise_std=1.0, dimension=3, channel=channel))
-values = {k: terms.ring.encode(np.full(3, k / 10)) for k in range(4)}
-total = rehearsal.rehearse(values, terms, rehearsal.sessions(4)).outcome.total
-assert np.allclose(terms.ring.decode(total), 0.6, atol=1e-3)
-""",
-    "camera": """
+    "airpool[camera]": """
 from PIL import Image
 from airpool.models.vision import picture
 Image.new("RGB", (40, 30), (255, 0, 0)).save("photo.jpg")
 assert picture.prepared(picture.read(Path("photo.jpg")), 8).shape == (3, 8, 8)
 """,
-    "video": """
+    "airpool[video]": """
 import cv2
-from airpool.runtime import readers
+from airpool.models.images import videos
 film = cv2.VideoWriter("film.avi", cv2.VideoWriter_fourcc(*"MJPG"), 10.0, (32, 32))
-for light in range(5):
-    film.write(np.full((32, 32, 3), 40 * light, np.uint8))
+for light in range(50):
+    film.write(np.full((32, 32, 3), 5 * light, np.uint8))
 film.release()
-reader = readers.video(Path("film.avi"))
-assert reader.read().shape == (32, 32, 3)
-reader.close()
+Path("labels.csv").write_text("start,end,class\\n0,5,lamp\\n")
+shot = videos.found(Path(".")).shots[0]
+assert shot.read()[1]().shape == (32, 32, 3)
 """,
-    "accounting": """
+    "airpool[accounting]": """
 import airpool as library
 network = library.Network.uniform(num_devices=12, noise_std=0.1)
-theirs = library.exchange(network, inferences=5).pld().get_epsilon_for_delta(1e-5)
-assert abs(theirs - library.guarantee(network, inferences=5).worst) < 0.01
+claim = library.Claim(inferences=5)
+theirs = library.exchange(network, claim).pld().get_epsilon_for_delta(1e-5)
+assert abs(theirs - library.guarantee(network, claim).worst) < 0.01
 """,
-    "docs": """
-Path("conf.py").write_text("extensions = ['myst_nb']\\nhtml_theme = 'furo'\\nproject = 'x'\\n")
-Path("index.md").write_text("# Title\\n\\nText.\\n")
-subprocess.run([sys.executable, "-I", "-m", "sphinx", "-W", "-q", ".", "site"], check=True)
-assert "Text." in Path("site/index.html").read_text("utf-8")
-import latex2mathml, codespell_lib
-""",
-    "all": """
+    "airpool[all]": """
 from importlib import import_module
-from airpool._support.extras import EXTRA_OF
-for library in EXTRA_OF:
+from airpool._support.extras import BROUGHT_BY
+for library in BROUGHT_BY:
     import_module(library)
 airpool("up --devices 3 --inferences 2 --access secure")
 airpool("epsilon --devices 2 --noise-std 1 --plot plot.png")
 """,
 }
-_WITH_DATA = {"runtime"}  # they read the shipped latents if they are there
-# Commands, the extra that each needs, and what that brings.
+_BESIDE = {"airpool-runtime": {"airpool-models"}}  # what an example reads, too
+# Commands, the library without which each fails, and the wheel that the advice names.
 _LACKING = {
-    "evaluate --epsilon 2": ("models", {"torch", "safetensors"}),
-    "reproduce table-1": ("plots", {"matplotlib", "jinja2"}),
+    "evaluate --epsilon 2": ("torch", r"airpool-[\w.]+-py3-none-any\.whl\[models\]"),
+    "reproduce table-1": ("airpool-lab", r"airpool_lab-[\w.]+-py3-none-any\.whl"),
+    "up": ("airpool-runtime", r"airpool_runtime-[\w.]+-py3-none-any\.whl"),
+    "ui": ("airpool-web", r"airpool_web-[\w.]+-py3-none-any\.whl"),
 }
 
 
@@ -214,31 +205,40 @@ def built(project: Path, out: Path) -> tuple[Path, Path]:
     return next(out.glob("*.whl")), next(out.glob("*.tar.gz"))
 
 
-def closure(wheel: Path, extra: str) -> set[str]:
-    """Names of all that a wheel with an extra asks for, by what is installed here; a ValueError if some is not."""
+def wheels_of(out: Path) -> dict[str, Path]:
+    """The wheel of each package that can stand beside the others, by its name."""
+    return {name: built(ROOT / "packages" / name, out / name)[0] for name in PACKAGES}
+
+
+def _needs(wheel: Path) -> list[str]:
     with zipfile.ZipFile(wheel) as archive:
         text = archive.read(next(name for name in archive.namelist() if name.endswith("METADATA"))).decode()
-    own = re.findall(r"^Requires-Dist: (.*)$", text, re.MULTILINE)
-    found, todo = set[tuple[str, str]](), {("airpool", ""), ("airpool", extra)}
+    return re.findall(r"^Requires-Dist: (.*)$", text, re.MULTILINE)
+
+
+def closure(wheels: dict[str, Path], wanted: str) -> set[str]:
+    """Names of all that a requirement asks for and of itself, by what is installed here; an error if some is not."""
+    own = {name: _needs(wheel) for name, wheel in wheels.items()}
+    first = Requirement(wanted)
+    found, todo = set[tuple[str, str]](), {(first.name, each) for each in ("", *first.extras)}
     while todo := todo - found:
         name, which = todo.pop()
         found.add((name, which))
-        wanted = own if name == "airpool" else [] if name == "airpool-models" else metadata.requires(name) or []
-        for need in map(Requirement, wanted):
+        for need in map(Requirement, own[name] if name in own else metadata.requires(name) or []):
             if need.marker is None or need.marker.evaluate({"extra": which}):
                 todo |= {(canonicalize_name(need.name), each) for each in ("", *need.extras)}
-    return {name for name, _ in found} - {"airpool"}
+    return {name for name, _ in found}
 
 
-def linked(folder: Path, wheels: Iterable[Path], names: Iterable[str]) -> Path:
+def linked(folder: Path, wheels: dict[str, Path], names: set[str]) -> Path:
     """The Python of a new environment: wheels unpacked, and links to these packages of the present environment."""
     venv.create(folder, symlinks=True)
     site = next(folder.glob("lib/python*/site-packages"))
-    for wheel in wheels:
-        with zipfile.ZipFile(wheel) as archive:
+    for name in names & wheels.keys():
+        with zipfile.ZipFile(wheels[name]) as archive:
             archive.extractall(site)
     shared = Counter(top for each in metadata.distributions() for top in _tops(each))
-    for each in map(metadata.distribution, {*names} - {"airpool-models"}):
+    for each in map(metadata.distribution, names - wheels.keys()):
         for top in _tops(each):
             _link(Path(str(each.locate_file(top))), site / top, whole=shared[top] == 1, of=each)
     return folder / "bin" / "python"
@@ -259,42 +259,41 @@ def _link(source: Path, target: Path, *, whole: bool, of: metadata.Distribution)
             (target / name).symlink_to(source / name)
 
 
-def by_pip(folder: Path, wheels: Iterable[Path], extra: str) -> Path:
+def by_pip(folder: Path, wheels: dict[str, Path], wanted: str) -> Path:
     """The Python of a new environment, filled by pip within the constraints; torch first and by its pin."""
     venv.create(folder, with_pip=True)
     python = folder / "bin" / "python"
-    pip = [python, "-m", "pip", "install", "-q", "--no-input", "-c", ROOT / "constraints.txt"]
-    first, *others = wheels
-    if "torch" in closure(first, extra):
+    found = [word for wheel in wheels.values() for word in ("--find-links", wheel.parent)]
+    pip = [python, "-m", "pip", "install", "-q", "--no-input", "-c", ROOT / "constraints.txt", *found]
+    if "torch" in closure(wheels, wanted):
         pin = next(each for each in (ROOT / "constraints.txt").read_text("utf-8").split() if each.startswith("torch=="))
         subprocess.run([*pip, pin], check=True, capture_output=True, text=True)
-    subprocess.run([*pip, *others, f"{first}[{extra}]" if extra else first], check=True, capture_output=True, text=True)
+    subprocess.run([*pip, wanted, *_BESIDE.get(wanted, ())], check=True, capture_output=True, text=True)
     return python
 
 
-def used(python: Path, extra: str, names: Iterable[str], folder: Path) -> None:
-    """Uses an extra in an empty folder; an AssertionError if that fails, or if what lacks is not named."""
+def used(python: Path, wanted: str, names: Iterable[str], folder: Path) -> None:
+    """Uses a package or extra in an empty folder; an error if that fails, or if what lacks is not named."""
     folder.mkdir(parents=True)
     environment = {key: value for key, value in os.environ.items() if key != "PYTHONPATH"} | {"MPLBACKEND": "Agg"}
-    command = [python, "-I", "-c", _BEGIN + USES[extra]]
+    command = [python, "-I", "-c", _BEGIN + USES[wanted]]
     done = subprocess.run(
         command, check=False, cwd=folder, env=environment, capture_output=True, text=True, timeout=300
     )
-    assert done.returncode == 0, f"{extra}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
-    for line, (lacking, libraries) in _LACKING.items():
-        if not libraries <= {*names}:
+    assert done.returncode == 0, f"{wanted}: {done.stdout[-1000:]}{done.stderr[-3000:]}"
+    for line, (library, wheel) in _LACKING.items():
+        if library not in names:
             command = [python, "-I", "-m", "airpool", *line.split()]
             done = subprocess.run(command, check=False, cwd=folder, env=environment, capture_output=True, text=True)
             assert done.returncode == 2, done.stderr
-            assert re.fullmatch(rf"error: .*: pip install .*\.whl\[{lacking}\].*\n", done.stderr), done.stderr
+            assert re.fullmatch(rf"error: .*: pip install .*{wheel}.*\n", done.stderr), done.stderr
 
 
-def tried(extra: str, wheels: tuple[Path, Path], folder: Path, *, pip: bool) -> Path:
-    """Makes the environment of an extra in a folder, and uses it; its site-packages."""
-    names = closure(wheels[0], extra)
-    own = wheels if "airpool-models" in names or extra in _WITH_DATA else wheels[:1]
-    python = by_pip(folder / "env", own, extra) if pip else linked(folder / "env", own, names)
-    used(python, extra, names, folder / "work")
+def tried(wanted: str, wheels: dict[str, Path], folder: Path, *, pip: bool) -> Path:
+    """Makes the environment of a requirement in a folder, and uses it; its site-packages."""
+    names = closure(wheels, wanted) | _BESIDE.get(wanted, set())
+    python = by_pip(folder / "env", wheels, wanted) if pip else linked(folder / "env", wheels, names)
+    used(python, wanted, names, folder / "work")
     return next((folder / "env").glob("lib/python*/site-packages"))
 
 
@@ -306,28 +305,25 @@ def _bytes(site: Path) -> int:
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("extras", nargs="*", help="default: the accountant and every extra")
+    parser.add_argument("wanted", nargs="*", help="default: every package and every extra")
     parser.add_argument("--linked", action="store_true", help="link what is installed here instead of asking pip")
     parser.add_argument("--out", type=Path, help="where the table goes, too")
     given = parser.parse_args()
-    lines = ["| extra | MB on disk | seconds | result |", "| --- | --- | --- | --- |"]
+    lines = ["| install | MB on disk | seconds | result |", "| --- | --- | --- | --- |"]
     print(*lines, sep="\n")
     with TemporaryDirectory() as name:
-        wheels = built(ROOT, Path(name) / "code")[0], built(ROOT / "packages/models", Path(name) / "data")[0]
-        for extra in given.extras or USES:
+        wheels = wheels_of(Path(name))
+        for wanted in given.wanted or USES:
             begin = time.monotonic()
             size, result = "–", "works"
             with TemporaryDirectory() as folder:
                 try:
-                    site = tried(extra, wheels, Path(folder), pip=not given.linked)
-                    own = [
-                        each for each in site.rglob("*") if each.is_file() and each.relative_to(site).parts[0] != "pip"
-                    ]
-                    size = "–" if given.linked else f"{sum(each.stat().st_size for each in own) / 1e6:.0f}"
+                    site = tried(wanted, wheels, Path(folder), pip=not given.linked)
+                    size = "–" if given.linked else f"{_bytes(site) / 1e6:.0f}"
                 except (AssertionError, subprocess.SubprocessError) as error:
                     result = "fails"
                     print(error, getattr(error, "stderr", ""), file=sys.stderr)
-            lines.append(f"| {extra or 'none'} | {size} | {time.monotonic() - begin:.0f} | {result} |")
+            lines.append(f"| {wanted} | {size} | {time.monotonic() - begin:.0f} | {result} |")
             print(lines[-1], flush=True)
     if given.out:
         given.out.write_text("\n".join(lines) + "\n", "utf-8")

@@ -1,4 +1,4 @@
-"""Puts the ImageNet trunk of ordinary cameras into packages/models, in half precision.
+"""Puts the ImageNet trunk of ordinary cameras into packages/airpool-models, in half precision.
 
     python scripts/imagenet.py efficientnet-lite2-9656183e.pth
 
@@ -12,7 +12,7 @@ from pathlib import Path
 from torch import nn
 
 from airpool._support import files
-from airpool._support.tensors import sha256
+from airpool._support.files import sha256
 from airpool.models import assets, weights
 from airpool.models.vision import lite
 

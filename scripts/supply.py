@@ -1,7 +1,7 @@
 """What airpool is built from: a bill of materials, and what is known against it.
 
     python scripts/supply.py --out out/sbom.json
-    python scripts/supply.py --hashes out/requirements.txt --extras runtime,ledger
+    python scripts/supply.py --hashes out/requirements.txt --packages airpool airpool-models airpool-runtime
 
 Checks that every dependency is pinned by name and version alone, that what is installed is what is pinned, and that
 it fits together (`pip check`). Writes the bill of materials of this environment (CycloneDX). Asks pip-audit for known
@@ -56,10 +56,11 @@ def differing(pinned: dict[str, str]) -> list[str]:
 def bill_of_materials(out: Path) -> int:
     """Writes it, without folders of this machine, and returns how many components it has."""
     out.parent.mkdir(parents=True, exist_ok=True)
-    command = [sys.executable, "-m", "cyclonedx_py", "environment", sys.executable, "--pyproject", "pyproject.toml"]
+    command = [sys.executable, "-m", "cyclonedx_py", "environment", sys.executable]
+    command += ["--pyproject", "packages/airpool/pyproject.toml"]
     subprocess.run([*command, "--output-reproducible", "-o", str(out)], check=True, cwd=ROOT, capture_output=True)
     bill = json.loads(out.read_text("utf-8"))
-    for each in bill["components"]:  # airpool-models is installed from the checkout
+    for each in bill["components"]:  # the packages are installed from the checkout
         known = each.get("externalReferences", [])
         each["externalReferences"] = [link for link in known if not link["url"].startswith("file:")]
     out.write_text(json.dumps(bill, indent=2) + "\n", "utf-8")
@@ -89,16 +90,16 @@ def locked(report: dict[str, Any]) -> str:
     lines = [
         f"{_normal(what['name'])}=={what['version']} --hash=sha256:{file['hashes']['sha256']}\n"
         for what, file in found
-        if file is not None  # the package itself, from its folder
+        if file is not None  # airpool's own packages, from their folders
     ]
     return "".join(sorted(lines))
 
 
-def hashes(extras: str) -> str:
-    """What pip would install here for these extras, within the constraints."""
+def hashes(packages: list[str]) -> str:
+    """What pip would install here for these packages of the checkout, within the constraints."""
     command = [sys.executable, "-m", "pip", "install", "--dry-run", "--ignore-installed", "--quiet", "--report", "-"]
     done = subprocess.run(
-        [*command, "-c", "constraints.txt", "./packages/models", f".[{extras}]"],
+        [*command, "-c", "constraints.txt", *(f"./packages/{each}" for each in packages)],
         check=True,
         cwd=ROOT,
         capture_output=True,
@@ -112,10 +113,11 @@ def main() -> None:
     parser.add_argument("--out", type=Path, default=ROOT / "out" / "sbom.json", help="where the bill of materials goes")
     parser.add_argument("--offline", action="store_true", help="do not ask pip-audit")
     parser.add_argument("--hashes", type=Path, help="write only the requirements of this platform, with hashes")
-    parser.add_argument("--extras", default="runtime,ledger", help="of airpool, for --hashes")
+    some = ["airpool", "airpool-models", "airpool-runtime"]
+    parser.add_argument("--packages", nargs="+", default=some, help='for --hashes, such as "airpool[plots]"')
     options = parser.parse_args()
     if options.hashes is not None:
-        options.hashes.write_text(hashes(options.extras), "utf-8")
+        options.hashes.write_text(hashes(options.packages), "utf-8")
         return
     pinned = pins((ROOT / "constraints.txt").read_text("utf-8"))
     wrong = differing(pinned)

@@ -2,7 +2,7 @@
 
 Written from the specification alone (§2 to §4): scalar functions of mpmath, a loop over every participation pattern and
 every set of absent devices. It shares no code with `airpool.privacy`; of the package it uses γ, a design choice.
-δ falls as ε grows, so a claimed ε is large enough exactly where δ at that ε is at most the network's own δ.
+δ falls as ε grows, so a claimed ε is large enough exactly where δ at that ε is at most the claim's own δ.
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -17,7 +17,7 @@ import numpy as np
 from scipy.special import gammainc, gammaincc
 from scipy.stats import chi2
 
-from airpool.network import Coin, Network, Ranking, Threshold, scored
+from airpool.network import Claim, Coin, Network, Ranking, Threshold, scored
 from airpool.radio.link import link_of
 
 DIGITS = 30
@@ -137,9 +137,9 @@ def removal(epsilon: Real, shift: float, a: float, b: float, r: int) -> tuple[Re
 class Oracle:
     """δ of each device of a network at any ε ≥ 0, one inference."""
 
-    def __init__(self, network: Network, *, colluding: Sequence[int] = (), credit_channel_noise: bool = False) -> None:
+    def __init__(self, network: Network, claim: Claim) -> None:
         d, channel = network.devices, network.channel
-        self.network, self.colluding = network, colluding
+        self.network, self.claim = network, claim
         self.devices = range(d.count)
         self.shift = [w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)]
         self.variance = [mp.mpf(std) ** 2 for std in d.column("noise_std")]
@@ -149,7 +149,9 @@ class Oracle:
         # (§2, §3.1). Phases cost nothing.
         unsure = channel.csi_error_std > 0
         self.alone = unsure or channel.access == "orthogonal"
-        self.extra = mp.mpf(channel.noise_std / self.gamma) ** 2 if credit_channel_noise and not unsure else mp.mpf(0)
+        self.extra = (
+            mp.mpf(channel.noise_std / self.gamma) ** 2 if claim.credit_channel_noise and not unsure else mp.mpf(0)
+        )
         outage = [self.outage(k) for k in self.devices]
         # Too weak: silent under truncate; under backoff its signal counts as aligned and its noise does not count.
         self.heard = [1 - q if channel.power_rule == "truncate" else mp.mpf(1) for q in outage]
@@ -178,11 +180,11 @@ class Oracle:
         return mp.mpf(noncentral(2 * t**2 / scattered, 2, 2 * steady / scattered)[0])
 
     def distance(self, k: int) -> float:
-        return self.shift[k] * (2 if self.network.neighbours == "replace" else 1)
+        return self.shift[k] * (2 if self.claim.neighbours == "replace" else 1)
 
     def honest(self, k: int) -> Iterator[list[int]]:
         """Whose noise counts for device k, for every set of others that collude or dropped out."""
-        others = [i for i in self.devices if i != k and i not in self.colluding]
+        others = [i for i in self.devices if i != k and i not in self.claim.colluding]
         absent = min(self.network.colluders + self.network.dropouts, len(others))
         if self.alone:
             yield []
@@ -215,15 +217,15 @@ class Oracle:
 
     def by_coin(self, k: int, epsilon: Real, honest: list[int]) -> Real:
         """Scheme 1, §3.3 to §3.5."""
-        p, own, shift, net = self.participation[k], self.variance[k], self.shift[k], self.network
-        covered = net.cover_noise
+        p, own, shift = self.participation[k], self.variance[k], self.shift[k]
+        covered, neighbours = self.network.cover_noise, self.claim.neighbours
         chances = {i: self.lends[i] * (1 if covered else self.participation[i]) for i in honest}
 
         def known(noise: Real) -> Sequence[Real]:
             return [self.heard[k] * p * gaussian(epsilon, distance(self.distance(k), noise + own))]
 
         def hidden_coin(noise: Real) -> Sequence[Real]:
-            law = cover_replace if net.neighbours == "replace" else cover_zero_out
+            law = cover_replace if neighbours == "replace" else cover_zero_out
             return [self.heard[k] * x for x in law(epsilon, p, distance(shift, noise + own))]
 
         def gone(noise: Real) -> Sequence[Real]:
@@ -243,7 +245,7 @@ class Oracle:
             full, empty = (removal(epsilon, x, a, b, self.coordinates) if x or own else (0, 0) for x in (shift, 0.0))
             return [self.heard[k] * (p * x + (1 - p) * y) for x, y in zip(full, empty, strict=True)]
 
-        if net.neighbours == "remove":
+        if neighbours == "remove":
             return self.expected(chances, gone_covered if covered else gone)
         return self.expected(chances, hidden_coin if covered else known)
 
@@ -299,9 +301,10 @@ class Oracle:
     def local(self, k: int, epsilon: Real) -> Real:
         """§3.1: nobody else trusted; removal shows a device at once, and what a score tells comes on top."""
         if not isinstance(self.network.scheme, Coin):
-            own = Oracle(replace(self.network, channel=replace(self.network.channel, access="orthogonal")))
+            alone = replace(self.network, channel=replace(self.network.channel, access="orthogonal"))
+            own = Oracle(alone, replace(self.claim, credit_channel_noise=False))
             return own.delta(k, epsilon)
-        if self.network.neighbours == "remove":
+        if self.claim.neighbours == "remove":
             return mp.mpf(self.shift[k] > 0 or self.variance[k] > 0)
         return gaussian(epsilon, distance(self.distance(k), self.variance[k]))
 

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 from hypothesis import strategies as st
 
-from airpool.network import Channel, Devices, Network, named_scheme
+from airpool.network import Channel, Claim, Devices, Network, named_scheme
 from airpool.radio.link import link_of
 
 
@@ -54,8 +54,8 @@ def powers_of_ten(low: float, high: float) -> st.SearchStrategy[float]:
 
 
 @st.composite
-def extreme_networks(draw: st.DrawFn) -> Network:
-    """One inference of any network that can be made: every number log-uniform over its whole range, 0 included."""
+def extreme_networks(draw: st.DrawFn) -> tuple[Network, Claim]:
+    """Any network that can be made, and a claim of one inference: numbers log-uniform over their ranges, 0 included."""
     count = draw(st.integers(1, 4))
     shares = st.floats(0, 1) | powers_of_ten(-300, 0) | powers_of_ten(-16, 0).map(lambda x: 1 - x)
     decibels = st.floats(-300, 300)
@@ -69,7 +69,7 @@ def extreme_networks(draw: st.DrawFn) -> Network:
     gamma: Any = draw(st.just("auto") | powers_of_ten(-30, 30))
     fading = draw(st.sampled_from(["none", "rician", "rayleigh"]))
     neighbours: list[Any] = ["zero-out", "replace", "remove"]
-    return Network(
+    network = Network(
         devices=Devices(
             count=count,
             weight=column(nothing | powers_of_ten(-30, 30) | powers_of_ten(-320, 30)),
@@ -97,16 +97,16 @@ def extreme_networks(draw: st.DrawFn) -> Network:
             num_selected=draw(st.integers(1, count)),
         ),
         dimension=draw(st.sampled_from([1, 2, 64, 784, 10**9]) | st.integers(1, 10**9)),
-        delta=draw(powers_of_ten(-300, -1e-9)),
-        neighbours=draw(st.sampled_from(neighbours if scheme == "1" else neighbours[:2])),
         cover_noise=draw(st.booleans()),
         colluders=draw(st.integers(0, count - 1)),
         dropouts=draw(st.integers(0, count - 1)),
     )
+    relations = neighbours if scheme == "1" else neighbours[:2]
+    return network, Claim(delta=draw(powers_of_ten(-300, -1e-9)), neighbours=draw(st.sampled_from(relations)))
 
 
-def any_network(rng: np.random.Generator) -> Network:
-    """A small network over all options together that one inference has; the rule "paper" is left out."""
+def any_network(rng: np.random.Generator) -> tuple[Network, Claim]:
+    """A small network and a claim over all options together that one inference has; the rule "paper" is left out."""
     count = int(rng.choice([1, 2, 3, 4, 5, 6], p=[0.05, 0.2, 0.3, 0.25, 0.15, 0.05]))
 
     def one(*options: Any, p: list[float] | None = None) -> Any:
@@ -134,27 +134,28 @@ def any_network(rng: np.random.Generator) -> Network:
         phase_error_std=one(0.0, 0.3, p=[0.9, 0.1]),
     )
     absent = rng.multinomial(int(rng.choice([0, 1, 2], p=[0.6, 0.3, 0.1])), [0.5, 0.5])
+    devices = Devices(
+        count=count,
+        weight=column(0.05, 2.0, 0.0),
+        clip_norm=column(0.3, 3.0),
+        noise_std=column(0.1, 3.0, 0.0),
+        participation=column(0.2, 1.0, 0.0, 1.0, 1.0, 0.999, 1e-6),
+        power_dbm=tuple(float(x) for x in rng.uniform(20, 30, count)),
+    )
+    chosen = named_scheme(
+        name=scheme,
+        score_rule=one("clip", "scale"),
+        score_bound=float(rng.uniform(0.05, 2.0)),
+        score_noise_std=float(rng.uniform(0.2, 2.0)),
+        threshold=float(rng.uniform(-1.0, 2.0)),
+        num_selected=int(rng.integers(1, count + 1)),
+    )
+    dimension, delta = int(rng.choice([1, 2, 4, 16, 64])), float(10 ** rng.uniform(-9, -1.5))
     network = Network(
-        devices=Devices(
-            count=count,
-            weight=column(0.05, 2.0, 0.0),
-            clip_norm=column(0.3, 3.0),
-            noise_std=column(0.1, 3.0, 0.0),
-            participation=column(0.2, 1.0, 0.0, 1.0, 1.0, 0.999, 1e-6),
-            power_dbm=tuple(float(x) for x in rng.uniform(20, 30, count)),
-        ),
+        devices=devices,
         channel=faded,
-        scheme=named_scheme(
-            name=scheme,
-            score_rule=one("clip", "scale"),
-            score_bound=float(rng.uniform(0.05, 2.0)),
-            score_noise_std=float(rng.uniform(0.2, 2.0)),
-            threshold=float(rng.uniform(-1.0, 2.0)),
-            num_selected=int(rng.integers(1, count + 1)),
-        ),
-        dimension=int(rng.choice([1, 2, 4, 16, 64])),
-        delta=float(10 ** rng.uniform(-9, -1.5)),
-        neighbours=neighbours,
+        scheme=chosen,
+        dimension=dimension,
         cover_noise=bool(rng.random() < 0.3),
         colluders=int(min(absent[0], count - 1)),
         dropouts=int(min(absent[1], count - 1)),
@@ -166,4 +167,5 @@ def any_network(rng: np.random.Generator) -> Network:
         gamma *= float(rng.uniform(0.3, 1.0 if steady else 3.0))
         faded = replace(faded, gamma=gamma)
     # Of the order of the devices' own noise, once the server has divided by γ.
-    return replace(network, channel=replace(faded, noise_std=gamma * float(rng.uniform(0, 1.5))))
+    network = replace(network, channel=replace(faded, noise_std=gamma * float(rng.uniform(0, 1.5))))
+    return network, Claim(delta=delta, neighbours=neighbours)

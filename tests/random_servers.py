@@ -5,7 +5,7 @@ from itertools import pairwise
 import numpy as np
 from hypothesis import strategies as st
 
-from airpool.evaluation.theory.server import LayeredServer
+from airpool_lab.theory.server import LayeredServer
 
 
 def random_server(rng, *widths):

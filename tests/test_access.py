@@ -1,25 +1,23 @@
-"""Access is one table of rules: nothing else in the package asks which access it is."""
+"""Access answers by its class: nothing else in the package asks which access it is."""
 
 import re
 from dataclasses import replace
-from pathlib import Path
 from typing import Any, get_args
 
 import pytest
 
 import airpool
-from airpool.network import ACCESSES, Access, Channel, Network, NetworkError
-from airpool.runtime.medium import medium_of
-
-SOURCE = Path(__file__).parents[1] / "src/airpool"
+from airpool.network import ACCESSES, AccessName, Channel, Network, NetworkError
+from airpool_runtime.medium import medium_of
+from tests.sources import MODULES
 
 
 def network(access: Any, **rest: Any) -> Network:
     return Network.uniform(num_devices=4, noise_std=0.3, dimension=4, channel=Channel(access=access), **rest)
 
 
-def test_every_access_has_rules():
-    assert tuple(ACCESSES) == get_args(Access)
+def test_every_access_has_a_class():
+    assert tuple(ACCESSES) == get_args(AccessName)
 
 
 def test_an_unknown_access_is_an_error_that_lists_the_known_ones():
@@ -29,7 +27,7 @@ def test_an_unknown_access_is_an_error_that_lists_the_known_ones():
 
 def test_no_module_compares_access():
     compared = re.compile(r"\.access\s*(==|!=|in\b|not in\b)")
-    found = [file for file in SOURCE.rglob("*.py") if compared.search(file.read_text("utf-8"))]
+    found = [file for file in MODULES if compared.search(file.read_text("utf-8"))]
     assert not found
 
 

@@ -8,20 +8,20 @@ from pathlib import Path
 import numpy as np
 import pytest
 import torch
+from hypothesis import HealthCheck, settings
+
+from airpool.models.vision.mvcnn import MVCNN, Architecture
+from airpool_lab.vision import cad
 from benchmarks import Row, sheet, trunk
 from benchmarks.__main__ import TOPICS, print_table
 from benchmarks.int8 import calibration_views, compared
-from hypothesis import HealthCheck, settings
-
-from airpool.models.vision import cad
-from airpool.models.vision.mvcnn import MVCNN, Architecture
 
 ROOT = Path(__file__).resolve().parent.parent
 
 
 def test_times_are_measured_in_benchmarks_and_not_in_tests():
     clocks = re.compile(r"perf_counter|process_time|time\.time\(|timeit|monotonic\(\) - ")
-    tests = sorted((ROOT / "tests").rglob("*.py"))
+    tests = [*(ROOT / "tests").rglob("*.py"), *(ROOT / "packages").glob("*/tests/**/*.py")]
     assert len(tests) > 50
     # Frames carry the time of day, which is no measured time; test_feed.py sets a clock of its own.
     moments = {"broken_source.py", "test_cameras.py", "test_feed.py"}
@@ -41,7 +41,7 @@ def test_what_could_not_be_measured_is_shown_with_the_reason_and_misses_nothing(
     assert not row.missed
     assert sheet.shown(None, "/s") == "–"
     print_table([row, Row("trunk", "slow", 2.0, "s", limit=1.0)])
-    assert "pip install -e ./packages/models -e '.[bundle]'" in capsys.readouterr().out
+    assert "-e './packages/airpool-lab[bundle]'" in capsys.readouterr().out
 
 
 def test_the_median_leaves_out_the_first_round_and_takes_turns():

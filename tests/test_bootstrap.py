@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).resolve().parent.parent
-INPUTS = ("pyproject.toml", "packages/models/pyproject.toml", "constraints.txt")
+PACKAGES = sorted(path.relative_to(ROOT).as_posix() for path in ROOT.glob("packages/*/pyproject.toml"))
+INPUTS = ("pyproject.toml", *PACKAGES, "constraints.txt")
 
 # Answers as Python and, once copied into .venv, as its python and pip. Notes every installation in pip-calls.
 FAKE_PYTHON = """#!/bin/sh
@@ -135,7 +136,12 @@ def test_torch_is_installed_first_and_by_its_pin(checkout: Checkout):
     assert result.returncode == 0
     assert result.stderr == ""
     (pin,) = [line for line in (ROOT / "constraints.txt").read_text().splitlines() if line.startswith("torch==")]
-    assert checkout.installed() == [pin, "-c constraints.txt -e ./packages/models -e .[dev]"]
+    torch, pip, packages = checkout.installed()
+    assert torch == pin
+    assert pip == "-c constraints.txt pip"
+    assert packages.startswith("-c constraints.txt --group dev -e ")
+    named = set(re.findall(r"-e \./(packages/[\w-]+)", packages))
+    assert named == {path.removesuffix("/pyproject.toml") for path in PACKAGES} - {"packages/airpool-device"}
     assert re.search(rf"^installing {pin.replace('==', ' ')} \.\.\. \d+ s$", result.stdout, re.MULTILINE)
 
 

@@ -9,27 +9,35 @@ import tomllib
 from pathlib import Path
 
 import pytest
+
+from airpool_runtime import up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.ledger.backup import content
+from airpool_runtime.ledger.spending import total
 from benchmarks.shelf import beside, installed
 
-from airpool.runtime import up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.ledger.backup import content
-from airpool.runtime.ledger.spending import total
-
 ROOT = Path(__file__).resolve().parent.parent
-OWN = tomllib.loads((ROOT / "deploy" / "device" / "pyproject.toml").read_text("utf-8"))
-WHOLE = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PACKAGES = ROOT / "packages"
 INFERENCES = 5
 
 
-def test_a_device_asks_for_no_more_and_nothing_else_than_airpool_does():
-    whole = {*WHOLE["project"]["dependencies"]}
-    for wanted in WHOLE["project"]["optional-dependencies"].values():
-        whole |= {*wanted}
-    own = {*OWN["project"]["dependencies"]}
-    assert own < whole
-    assert not any(re.match("scipy|torch|starlette|uvicorn|rich", each) for each in own)
-    assert OWN["project"]["scripts"] == WHOLE["project"]["scripts"]
+def project(name):
+    return tomllib.loads((PACKAGES / name / "pyproject.toml").read_text("utf-8"))["project"]
+
+
+def test_a_device_asks_for_no_more_and_nothing_else_than_the_library_and_the_runtime_do():
+    wanted = set()
+    for name in ("airpool", "airpool-runtime"):
+        found = project(name)
+        wanted |= {*found["dependencies"]}.union(*found["optional-dependencies"].values())
+    own = {*project("airpool-device")["dependencies"]}
+    assert own < wanted
+    assert not any(re.match("scipy|torch|starlette|uvicorn|rich|airpool", each) for each in own)
+
+
+def test_a_device_has_the_commands_of_the_runtime():
+    assert project("airpool-device")["scripts"] == project("airpool")["scripts"]
+    assert project("airpool-device")["entry-points"] == project("airpool-runtime")["entry-points"]
 
 
 def documented(folder):

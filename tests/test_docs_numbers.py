@@ -13,20 +13,20 @@ from functools import cache
 from pathlib import Path
 
 import pytest
-from studies import audit_slots, paper_refuted
-from studies.comparison import EPSILONS, WAYS, printed
 
 import airpool
-from airpool.account.guesses import percent
 from airpool.account.lifetime import mean_epsilon
+from airpool.account.odds import percent
 from airpool.account.report import shown
 from airpool.account.statement import statement
 from airpool.network import Slots
-from airpool.paper import figures
-from airpool.paper.formulas.accuracy import TABLE_2
+from airpool_lab.paper import figures
+from airpool_lab.paper.formulas.theorem2 import TABLE_2
+from studies import audit_slots, paper_refuted
+from studies.comparison import EPSILONS, WAYS, printed
 
 ROOT = Path(__file__).parents[1]
-FIGURES, RESULTS = ROOT / "docs" / "figures", ROOT / "studies" / "results"
+FIGURES, RESULTS = ROOT / "docs" / "figures", ROOT / "packages/airpool-lab/studies/results"
 WORDS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve")
 
 
@@ -63,7 +63,7 @@ def slots() -> list[str]:
     """Accuracy until sure, ε of the mean, and inferences of a budget of 8: until sure, and in one slot each."""
     (asked,) = table("slots.csv", channel="ideal", epsilon="2.0", slots="16", most_mu_square="0.12", trials="20")
     net = airpool.calibrate(airpool.Network.uniform(num_devices=12, slots=Slots(16)), epsilon=2.0)
-    mean = mean_epsilon(net, float(asked["slots_mean"]))
+    mean = mean_epsilon(net, airpool.Claim(), float(asked["slots_mean"]))
     run = json.loads((ROOT / "benchmarks/results/budget.json").read_text("utf-8"))["runs"]["0"]
     lasted = [f"{math.floor(run[way]['inferences'])}" for way in ("until_sure", "single_slot")]
     assert three(run["accuracy"]) == three(asked["accuracy"])
@@ -109,7 +109,7 @@ def h200() -> list[str]:
 
 
 def shipped() -> list[str]:
-    files = (ROOT / "packages/models/src/airpool_models/modelnet40").iterdir()
+    files = (ROOT / "packages/airpool-models/src/airpool_models/modelnet40").iterdir()
     return [f"{sum(file.stat().st_size for file in files) / 1e6:.0f}"]
 
 
@@ -222,7 +222,10 @@ def test_the_paper_is_cited_where_a_reader_begins():
     number = re.search(r"arXiv:(\S+)", cited)
     assert title
     assert number
-    templates, lead = ROOT / "src/airpool/_support/templates/demo.html", "src/airpool/paper/figures/statements.toml"
+    templates, lead = (
+        ROOT / "packages/airpool/src/airpool/_support/templates/demo.html",
+        "packages/airpool-lab/src/airpool_lab/paper/figures/statements.toml",
+    )
     places = {
         "README.md": " ".join((ROOT / "README.md").read_text("utf-8")[:2500].split()),
         "reproduction": (ROOT / "docs/results/reproduction.md").read_text("utf-8")[:600],
@@ -248,7 +251,8 @@ def test_ports_and_extras_are_the_same_everywhere():
     for name, text in texts.items():
         assert {*re.findall(r"--air 127\.0\.0\.1:(\d+)", text)} <= {deployed}, name
         assert {*re.findall(r"airpool air .*--listen 127\.0\.0\.1:(\d+)", text)} <= {deployed}, name
-    extras = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]["optional-dependencies"]
-    listed = re.search(r"Extras: (.*?)\. A command", texts["installs.md"], re.DOTALL)
-    assert listed
-    assert set(extras) - {"dev", "docs"} <= set(re.findall(r"`(\w+)`", listed[1]))
+    for path in ROOT.glob("packages/*/pyproject.toml"):
+        listed = re.search(rf"^\| `{path.parent.name}` \|.*\|(.*)\|$", texts["installs.md"], re.MULTILINE)
+        extras = tomllib.loads(path.read_text("utf-8"))["project"].get("optional-dependencies", {})
+        assert listed
+        assert set(extras) <= set(re.findall(r"`(\w+)`", listed[1]))

@@ -2,19 +2,17 @@
 
 import ast
 import builtins
-from pathlib import Path
 
 import airpool
 from airpool.network import NetworkError
-
-SOURCE = Path(airpool.__file__).parent
+from tests.sources import MODULES
 
 
 def bases() -> dict[str, list[str]]:
     """Every class of the package by its name, with the names of its bases."""
     classes = [
         node
-        for file in SOURCE.rglob("*.py")
+        for file in MODULES
         for node in ast.walk(ast.parse(file.read_text("utf-8")))
         if isinstance(node, ast.ClassDef)
     ]

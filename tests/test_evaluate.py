@@ -13,18 +13,17 @@ from safetensors.torch import save_file
 from scipy.stats import norm
 from typer.testing import CliRunner
 
-from airpool import Channel, Coin, Network, Ranking, Threshold, calibrate, guarantee
+from airpool import Channel, Claim, Coin, Network, Ranking, Threshold, calibrate, guarantee
 from airpool.cli import app, main
 from airpool.evaluation.evaluate import evaluate
-from airpool.evaluation.objects import EncodedObjects
-from airpool.evaluation.own_objects import of_latents
+from airpool.evaluation.objects import EncodedObjects, of_latents
 from airpool.models.latents import Latents, read, read_views
-from airpool.network import Devices
+from airpool.network import Devices, Neighbours
 from airpool.protocol.inference import Baseline, Simulation, infer_features
 from airpool.protocol.simulation import receive
-from airpool.protocol.waveform import Waveform
-from airpool.radio.waveform.frame import Frame
-from airpool.radio.waveform.uplink import Impairments
+from airpool_lab.waveform.frame import Frame
+from airpool_lab.waveform.reception import Waveform
+from airpool_lab.waveform.uplink import Impairments
 
 RUN = CliRunner()
 
@@ -199,24 +198,24 @@ def test_baselines_say_what_they_cost(baseline):
 
 
 @pytest.mark.parametrize(
-    ("radio", "changes", "epsilon"),
+    ("radio", "changes", "claim", "epsilon"),
     [
-        (Waveform(), {}, 1.0),
-        (Waveform(Frame(guard=4)), {}, 1.0),
-        (Waveform(impairments=Impairments(timing=1)), {}, 4.018),
-        (Waveform(Frame(guard=4), Impairments(timing=1)), {}, 4.018),
-        (Waveform(impairments=Impairments(carrier_std=1e-3)), {}, 4.018),
-        (Waveform(impairments=Impairments(limit=9.0)), {}, 4.018),
-        (Waveform(Frame(guard=4)), {"neighbours": "remove", "participation": 0.5}, np.inf),
-        (Waveform(Frame(guard=0)), {"channel": Channel(gamma=3.0)}, 1.0),
+        (Waveform(), {}, Claim(), 1.0),
+        (Waveform(Frame(guard=4)), {}, Claim(), 1.0),
+        (Waveform(impairments=Impairments(timing=1)), {}, Claim(), 4.018),
+        (Waveform(Frame(guard=4), Impairments(timing=1)), {}, Claim(), 4.018),
+        (Waveform(impairments=Impairments(carrier_std=1e-3)), {}, Claim(), 4.018),
+        (Waveform(impairments=Impairments(limit=9.0)), {}, Claim(), 4.018),
+        (Waveform(Frame(guard=4)), {"participation": 0.5}, Claim(neighbours=Neighbours.REMOVE), np.inf),
+        (Waveform(Frame(guard=0)), {"channel": Channel(gamma=3.0)}, Claim(), 1.0),
     ],
 )
-def test_over_a_waveform_the_report_is_that_of_its_samples(radio, changes, epsilon):
+def test_over_a_waveform_the_report_is_that_of_its_samples(radio, changes, claim, epsilon):
     latents, labels = two_classes(4, devices=12, dimension=40)
     twelve = Network.uniform(num_devices=12, dimension=40, noise_std=0.08975, **changes)
-    found = evaluate(EncodedObjects(latents, labels, by_sign), twelve, trials=1, instead=radio)
+    found = evaluate(EncodedObjects(latents, labels, by_sign), twelve, claim, trials=1, instead=radio)
     assert found.report.worst == pytest.approx(epsilon, abs=1e-3)
-    assert found.report.network == twelve
+    assert (found.report.network, found.report.claim) == (twelve, claim)
     assert found.record()["access"] == "superposed"
     exact = found.report.epsilon_lower is not None
     assert exact == (radio.impairments == Impairments() and epsilon < np.inf)
@@ -520,7 +519,7 @@ def test_shipped_latents_at_the_papers_accounting():
 
 def test_centralised_drops_the_scheme_and_reports_no_privacy():
     devices, scheme = 3, Threshold(threshold=-1.0, score_noise_std=0.4)
-    net = Network.uniform(num_devices=devices, noise_std=0.5, dimension=4, delta=0.01, scheme=scheme)
+    net = Network.uniform(num_devices=devices, noise_std=0.5, dimension=4, scheme=scheme)
     latents, labels = two_classes(10)
     found = evaluate(
         EncodedObjects(latents, labels, by_sign, posteriors=torch.full((10, devices, 2), 0.5)),

@@ -5,7 +5,6 @@ import os
 import resource
 import subprocess
 from contextlib import contextmanager
-from pathlib import Path
 from types import SimpleNamespace
 
 import matplotlib.font_manager  # noqa: F401  it keeps a file of its own, which must not meet the limit below
@@ -14,19 +13,20 @@ import pytest
 import torch
 from torch import nn
 
-import airpool
 from airpool import Network
 from airpool._support import files
 from airpool._support.figures import canvas, write_csv
 from airpool._support.table import one_row
+from airpool.evaluation.audit import bound
 from airpool.evaluation.audit import bound as audit
-from airpool.evaluation.audit import tradeoff
-from airpool.models import card, loop, weights
-from airpool.models.vision import cad, int8
-from airpool.models.vision import training as train
+from airpool.models import loop, weights
+from airpool.models.vision import int8
 from airpool.network import file as network_file
-
-SOURCE = Path(airpool.__file__).parent
+from airpool_lab.sweep import appending, records
+from airpool_lab.training import card
+from airpool_lab.vision import cad
+from airpool_lab.vision import training as train
+from tests.sources import MODULES
 
 
 @contextmanager
@@ -55,7 +55,7 @@ def audited(path):
         rng=rng,
         delta=1e-5,
     )
-    tradeoff.plot(game, path)
+    bound.plot(game, path)
 
 
 def packed(path):
@@ -66,7 +66,7 @@ def packed(path):
 
 
 def int8_trunk(path):
-    int8.save(path, SimpleNamespace(parts={"trunk.onnx": b"graph" * 8}))  # pyright: ignore[reportArgumentType]
+    int8.save(path, SimpleNamespace(graph=b"graph" * 8))  # pyright: ignore[reportArgumentType]
 
 
 def checkpoint(path):
@@ -126,7 +126,7 @@ def test_a_card_and_a_cache_survive_a_full_disk(tmp_path, monkeypatch):
     with (
         full_disk(room=0),
         pytest.raises(OSError, match=r"rows\.jsonl"),
-        files.appending(tmp_path / "rows.jsonl") as add,
+        appending(tmp_path / "rows.jsonl") as add,
     ):
         add({"key": "a"})
     assert os.listdir(tmp_path) == ["trunk.json"]
@@ -134,12 +134,12 @@ def test_a_card_and_a_cache_survive_a_full_disk(tmp_path, monkeypatch):
 
 def test_a_cache_keeps_its_records_when_the_disk_fills(tmp_path):
     path = tmp_path / "rows.jsonl"
-    with files.appending(path) as add:
+    with appending(path) as add:
         add({"key": "a"})
     for room in (path.stat().st_size, path.stat().st_size + 8):
-        with full_disk(room=room), pytest.raises(OSError, match=r"rows\.jsonl"), files.appending(path) as add:
+        with full_disk(room=room), pytest.raises(OSError, match=r"rows\.jsonl"), appending(path) as add:
             add({"key": "b"})
-    assert files.records(path) == [{"key": "a"}]
+    assert records(path) == [{"key": "a"}]
 
 
 def test_an_interrupted_writer_leaves_the_old_file(tmp_path):
@@ -197,7 +197,7 @@ def test_a_name_as_long_as_names_may_be_can_be_written(tmp_path):
 
 
 def test_no_module_but_files_opens_a_file_to_write():
-    for path in SOURCE.rglob("*.py"):
+    for path in MODULES:
         for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
             if path.name == "files.py" or not isinstance(node, ast.Call):
                 continue

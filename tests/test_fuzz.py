@@ -19,13 +19,14 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from airpool import Network, NetworkError, Ranking
-from airpool._support import tensors
+from airpool._support import files
 from airpool.models import latents as latents_file
-from airpool.models.sensors import file as features_file
-from airpool.models.vision import cad, meshes
+from airpool.models.vision import meshes
 from airpool.network import file as network_file
-from airpool.runtime.keys import authority, credentials
-from airpool.runtime.ledger import backup, mechanism
+from airpool_lab.training import sensors as features_file
+from airpool_lab.vision import cad
+from airpool_runtime.keys import authority, credentials
+from airpool_runtime.ledger import backup, mechanism
 
 NUMBERS = ["0", "-1", "1e999", "nan", "inf", "99999999999999999999", "1e-320", "0x10", '"', "true", "[]", "{}", "\n"]
 OFF = b"OFF\n4 4 0\n0 0 0\n1 0 0\n0 1 0\n0 0 1\n3 0 1 2\n3 0 1 3\n3 0 2 3\n3 1 2 3\n"
@@ -46,7 +47,7 @@ def _tensor_file(kind):
     given = {"latents": many | {"classifier": torch.ones(2, 4)}, "packed": packed}
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "file"
-        tensors.write(path, given[kind], {"about": {"kind": "fuzz"}})
+        files.write_tensors(path, given[kind], {"about": {"kind": "fuzz"}})
         return path.read_bytes()
 
 
@@ -54,7 +55,7 @@ def _tensor_file(kind):
 def _export():
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-    from airpool.runtime.ledger import chain, clock
+    from airpool_runtime.ledger import chain, clock
 
     key = Ed25519PrivateKey.from_private_bytes(bytes(32))
     origin = chain.Origin("00", "device-3", key.public_key().public_bytes_raw().hex())
@@ -124,7 +125,7 @@ TARGETS = {
     ),
     "ply": (PLY, lambda data, _: meshes.parse(data, name="x.ply", limits=meshes.Limits(num_bytes=2**16))),
     "stl": (STL, lambda data, _: meshes.parse(data, name="x.stl", limits=meshes.Limits(num_bytes=2**16))),
-    "safetensors": (lambda: _tensor_file("latents"), on_disk(tensors.read)),
+    "safetensors": (lambda: _tensor_file("latents"), on_disk(files.read_tensors)),
     "latents": (lambda: _tensor_file("latents"), on_disk(latents_file.read)),
     "packed latents": (lambda: _tensor_file("packed"), on_disk(latents_file.read)),
     "features": (lambda: _tensor_file("latents"), on_disk(features_file.read)),
@@ -221,18 +222,19 @@ VALUES = st.recursive(
     max_leaves=6,
 )
 KEYS = {
-    "": ["version", "dimension", "delta", "neighbours", "cover_noise", "colluders", "dropouts", "inferences", "x"],
+    "": ["version", "dimension", "cover_noise", "colluders", "dropouts", "delta", "x"],
     "devices": ["count", "weight", "clip_norm", "noise_std", "participation", "power_dbm", "path_loss_db", "epsilon"],
     "channel": ["fading", "k_factor_db", "noise_std", "access", "power_rule", "gamma", "outage", "antennas", "redrawn"],
     "scheme": ["name", "score", "score_rule", "score_bound", "score_noise_std", "threshold", "num_selected"],
     "adversary": ["antennas", "knows_answer"],
+    "claim": ["delta", "neighbours", "inferences", "colluding", "live", "per_event", "knows_answer", "x"],
 }
 
 
 def tables():
     one = {name: st.dictionaries(st.sampled_from(keys), VALUES, max_size=4) for name, keys in KEYS.items()}
     several = st.fixed_dictionaries({name: one[name] for name in KEYS if name})
-    return st.tuples(one[""], several).map(lambda both: {"version": 2, **both[1], **both[0]})
+    return st.tuples(one[""], several).map(lambda both: {"version": 3, **both[1], **both[0]})
 
 
 @settings(max_examples=60)
@@ -242,10 +244,11 @@ def test_a_network_of_any_values_is_built_or_refused(data, count):
     if isinstance(data["devices"], dict):
         data["devices"].setdefault("count", count)
     try:
-        built = network_file.build(data)
+        built, claim = network_file.build(data), network_file.build_claim(data)
     except NetworkError:
         return
-    assert network_file.parse(network_file.dump(built)) == built
+    text = network_file.dump(built, claim)
+    assert (network_file.parse(text), network_file.parse_claim(text)) == (built, claim)
 
 
 @pytest.mark.check

@@ -12,14 +12,12 @@ import torch
 from safetensors.torch import load_file, save_file
 
 import airpool
-from airpool import Network, Threshold, calibrate, guarantee, load, write_network
-from airpool.account.calibration import calibrate_claim
+from airpool import Claim, Network, Threshold, calibrate, guarantee, load, write_network
+from airpool.account import theorem1
 from airpool.evaluation.design import clipping
 from airpool.evaluation.design import weights as weighting
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
-from airpool.evaluation.prediction import linear_for, predict
-from airpool.evaluation.theory.server import LayeredServer
 from airpool.models import weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.dense import CodecShape
@@ -27,6 +25,8 @@ from airpool.models.codecs.training import initial
 from airpool.models.latents import Latents, read
 from airpool.protocol.inference import infer_features
 from airpool.protocol.simulation import receive
+from airpool_lab.theory.prediction import linear_for, predict
+from airpool_lab.theory.server import LayeredServer
 
 NET = Network.uniform(num_devices=3, dimension=4)
 TEXT: Any = "2"
@@ -257,13 +257,14 @@ def test_whatever_is_judged_by_latents_refuses_those_that_are_not_finite(call, v
 @pytest.mark.parametrize(
     ("call", "error", "message"),
     [
+        (lambda: guarantee(NET, TEXT), TypeError, "claim is of type str, must be a Claim"),
         (lambda: guarantee(TEXT), TypeError, "network is of type str, must be a Network"),
-        (lambda: guarantee(NET, colluding=HALF), ValueError, "colluding device 0.5 must be from 0 to 2"),
-        (lambda: guarantee(NET, delta=TEXT), ValueError, "delta='2' must be a number"),
+        (lambda: Claim(colluding=HALF), ValueError, r"colluding\[0\]=0\.5 must be a whole number"),
+        (lambda: Claim(delta=TEXT), ValueError, "delta='2' must be a number"),
         (lambda: calibrate(TEXT, epsilon=2.0), TypeError, "network is of type str"),
         (lambda: calibrate(NET, epsilon=TEXT), ValueError, "epsilon='2' must be a number or a list of numbers"),
         (lambda: calibrate(NET, epsilon=[TEXT] * 3), ValueError, "must be a number or a list of numbers"),
-        (lambda: calibrate_claim(NET, epsilon=TEXT), ValueError, "epsilon='2' must be a number"),
+        (lambda: theorem1.calibrate(NET, epsilon=TEXT), ValueError, "epsilon='2' must be a number"),
         (lambda: write_network(TEXT, "copy.toml"), TypeError, "network is of type str"),
         (lambda: load(cast(Any, 40)), TypeError, "name is of type int"),
         (lambda: load("imagenet"), ValueError, "no pretrained model 'imagenet': there is modelnet40"),

@@ -10,12 +10,13 @@ from typing import Any
 
 import pytest
 from markdown_it import MarkdownIt
+
 from scripts.pages.blocks import REASONS, ROOT, Block, blocks, commands, pages
 from tests.commands import leaves, parsed
 
 PAGES = {str(path.relative_to(ROOT)): path.read_text("utf-8") for path in pages()}
 COMMANDS: dict[tuple[str, ...], Any] = dict(leaves())
-SOURCES = [path for folder in ("src", "examples", "studies", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
+SOURCES = [path for folder in ("packages", "examples", "benchmarks") for path in (ROOT / folder).rglob("*.py")]
 
 
 def calls(line: str) -> list[list[str]]:
@@ -26,7 +27,7 @@ def calls(line: str) -> list[list[str]]:
     for word in [*lexer, ";"]:
         if set(word) <= set("();<>|&"):
             names = [k for k, each in enumerate(words) if Path(each).name == "airpool"]
-            found += [words[names[0] + 1 :]] if names else []
+            found += [words[names[0] + 1 :]] if names and "pip" not in words else []
             words = []
         else:
             words.append(word)

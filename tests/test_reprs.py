@@ -6,8 +6,8 @@ import pytest
 import airpool
 from airpool import Channel, Devices, Network
 from airpool._support.brief import Brief, brief
-from airpool.evaluation.demo import one_object
 from airpool.models.sensors.fitting import FitRecipe
+from airpool_lab.demo import one_object
 
 
 @pytest.fixture(scope="module")
@@ -39,7 +39,7 @@ def test_every_public_object_has_a_repr_of_at_most_ten_lines(public):
 
 def test_the_repr_of_a_network_of_equal_devices_is_an_expression():
     net = Network.uniform(num_devices=40, noise_std=0.1, channel=Channel(fading="rician"))
-    names = {name: getattr(airpool.network, name) for name in ("Network", "Devices", "Channel", "Coin", "Slots")}
+    names = {name: getattr(airpool, name) for name in ("Network", "Devices", "Channel", "Coin", "Slots")}
     assert eval(repr(net), names | {"Adversary": airpool.Adversary}) == net
 
 

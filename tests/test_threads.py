@@ -6,16 +6,17 @@ import numpy as np
 import pytest
 from threadpoolctl import threadpool_info, threadpool_limits
 
-from airpool import design, evaluate, fit, guarantee, predict
+from airpool import design, evaluate, fit, guarantee
 from airpool._support.threads import single_thread
-from airpool.account import guarantee as account
+from airpool.account import views
 from airpool.evaluation import evaluate as evaluation
-from airpool.evaluation import prediction
 from airpool.evaluation.design import clipping, weights
-from airpool.evaluation.theory.server import LayeredServer
 from airpool.models.codecs.codec import matrices
 from airpool.models.sensors import fitting
 from airpool.network import Network
+from airpool_lab.theory import prediction
+from airpool_lab.theory.prediction import predict
+from airpool_lab.theory.server import LayeredServer
 
 
 def threads() -> set[int]:
@@ -56,11 +57,14 @@ def test_an_error_inside_and_another_thread_leave_nothing_behind():
 
 def test_a_report_is_computed_on_one_thread(monkeypatch):
     seen: list[set[int]] = []
-    kept = account.game
-    monkeypatch.setattr(account, "game", lambda *given: seen.append(threads()) or kept(*given))
+    kept = views.in_one_use
+    monkeypatch.setattr(views, "in_one_use", lambda *given, **how: seen.append(threads()) or kept(*given, **how))
     with threadpool_limits(2):
-        guarantee(Network.uniform(num_devices=3, noise_std=0.1))
-    assert seen
+        report = guarantee(Network.uniform(num_devices=3, noise_std=0.1))
+        assert seen
+        at_first = len(seen)
+        assert report.epsilon_if_absent
+    assert len(seen) > at_first
     assert all(each == {1} for each in seen)
 
 

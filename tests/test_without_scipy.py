@@ -3,17 +3,16 @@
 import json
 import subprocess
 import sys
-import tomllib
 from itertools import product
 
 import pytest
 
 from airpool.network import file as network_file
 from airpool.network.network import Network
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.spending import Use, total
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.spending import Use, total
 
-# As in the clean environment of a device (deploy/device).
+# As in the clean environment of a device (packages/airpool-device).
 WITHOUT = """
 import sys
 from importlib.abc import MetaPathFinder
@@ -30,14 +29,13 @@ importlib.util.find_spec = lambda name, package=None: None if name == "scipy" el
 
 import json
 from airpool._support import special
-from airpool.network.file import build
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.spending import Use, total
-assert special.ndtr.__module__ == "airpool._support.plain_normal"
-import tomllib
+from airpool.network.file import parse, parse_claim
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.spending import Use, total
+assert special.ndtr.__module__ == "airpool._support.plain"
 for text in json.load(sys.stdin):
-    one = mechanism(build(tomllib.loads(text)), device=1, quorum=3)
-    print(json.dumps([total({one: 1}, 1e-5), total({one: 50}, 1e-5), total({one: Use(50, 7)}, 1e-5)]), flush=True)
+    one, relation = mechanism(parse(text), device=1, quorum=3), parse_claim(text).neighbours
+    print(json.dumps([total({one: use}, 1e-5, relation) for use in (1, 50, Use(50, 7))]), flush=True)
 assert "scipy" not in sys.modules
 """
 
@@ -69,10 +67,11 @@ ALL = [
 
 
 def text(channel, scheme, neighbours, participation, cover="false"):
-    return f"""version = 2
+    return f"""version = 3
 dimension = 40
-neighbours = "{neighbours}"
 cover_noise = {cover}
+[claim]
+neighbours = "{neighbours}"
 [devices]
 count = 4
 noise_std = 0.3
@@ -93,9 +92,10 @@ def same(texts):
     found = [json.loads(line) for line in done.stdout.splitlines()]
     assert len(found) == len(texts)
     for each, without in zip(texts, found, strict=True):
-        one = mechanism(network_file.build(tomllib.loads(each)), device=1, quorum=3)
+        relation = network_file.parse_claim(each).neighbours
+        one = mechanism(network_file.parse(each), device=1, quorum=3)
         uses: list[Use | int] = [1, 50, Use(50, 7)]
-        assert without == pytest.approx([total({one: use}, 1e-5) for use in uses], rel=1e-10), each
+        assert without == pytest.approx([total({one: use}, 1e-5, relation) for use in uses], rel=1e-10), each
 
 
 def test_totals_agree_without_scipy():
@@ -110,7 +110,7 @@ def test_totals_agree_without_scipy_in_every_setting():
 
 def test_mechanisms_have_one_digest_with_and_without_scipy():
     one = mechanism(Network.uniform(num_devices=4), device=1)
-    code = WITHOUT.partition("import tomllib\n")[0] + (
+    code = WITHOUT.partition("for text in")[0] + (
         "from airpool.network import Network\nprint(mechanism(Network.uniform(num_devices=4), device=1).digest)"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)

@@ -8,8 +8,7 @@ from docstrings import linked
 from public import commands
 
 from airpool.cli import GROUPS
-from airpool.cli.examples import EXAMPLES
-from airpool.cli.help import options_by_group
+from airpool.cli.help import EXAMPLES, options_by_group
 
 _SHARED = ("Devices", "Channel", "Scheme", "Guarantee", "Slots")  # options that many commands share: folded
 _FOLDED = "Options that describe a network are the same in every command; click to unfold them."

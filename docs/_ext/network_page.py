@@ -7,9 +7,11 @@ from typing import Any
 from docstrings import linked
 from public import commands
 
+from airpool._support.rules import Rule, rules_of
 from airpool.evaluation.settings import KEYS
-from airpool.network import Adversary, Channel, Devices, Network, Ranking, Slots, Threshold
-from airpool.network.rules import Rule, rules_of
+from airpool.network import Adversary, Channel, Claim, Devices, Network, Ranking, Slots, Threshold
+from airpool.network.claim import MOST_INFERENCES
+from airpool.network.file import VERSION
 
 _UNITS = {"db": "dB", "dbm": "dBm", "bound": "bits", "threshold": "bits", "phase_error_std": "radians"}
 
@@ -20,6 +22,7 @@ def page() -> str:
     said = {place: help_of.get(option) or "" for option, place in KEYS.items()}
     tables = {
         "": Network,
+        "claim": Claim,
         "devices": Devices,
         "channel": Channel,
         "scheme": None,
@@ -31,19 +34,22 @@ def page() -> str:
         "A network as versioned TOML, which {py:obj}`read_network <airpool.read_network>` reads, every command "
         "takes by `--network`, and `airpool calibrate --out` and `airpool plan --out` write. A number stands for all "
         "devices, a list gives one value for each. What is left out has its default; an unknown key is an error.",
-        "```toml\nversion = 2\ndimension = 40\ndelta = 1e-5\n\n[devices]\ncount = 3\nnoise_std = [0.05, 0.05, 0.1]\n\n"
+        "The table `[claim]` is no part of the network: it is what commands ask of it by default, and what "
+        "{py:obj}`read_claim <airpool.read_claim>` reads.",
+        f"```toml\nversion = {VERSION}\ndimension = 40\n\n[claim]\ndelta = 1e-5\n\n"
+        "[devices]\ncount = 3\nnoise_std = [0.05, 0.05, 0.1]\n\n"
         '[channel]\nfading = "rician"\nnoise_std = 0.1\n\n[scheme]\nname = "2.1"\nthreshold = 0.5\n```',
     ]
     for table, kind in tables.items():
         parts.append(f"## [{table}]" if table else "## At the top")
         rows = ["| key | value | default | meaning |", "| --- | --- | --- | --- |"]
         if not table:
-            rows.append("| `version` | 1 or 2 | required | of the file format; new files have 2 |")
+            rows.append(f"| `version` | {VERSION} | required | of the file format |")
         if kind is None:
             rows.append(f"| `name` | 1, 2.1, 2.2, or a plug-in's | 1 | {said['scheme', 'name']} |")
         for field in _settings(kind):
             allowed, default = _allowed(kind or _owner(field.name), field.name), _default(field)
-            meaning = _ON_THE_COMMAND_LINE.sub(".", said.get((table, field.name)) or _TARGET)
+            meaning = _ON_THE_COMMAND_LINE.sub(".", _MEANING.get(field.name) or said[table, field.name])
             unit = f" ({unit})" if (unit := _unit(table, field.name)) else ""
             rows.append(f"| `{field.name}` | {allowed}{unit} | {default} | {linked(meaning)} |")
         parts.append("\n".join(rows))
@@ -55,7 +61,15 @@ def page() -> str:
 
 
 _ON_THE_COMMAND_LINE = re.compile(r"(, or which ones|; the server's are --).*")
-_TARGET = "Target ε of each device, for `calibrate`, `plan` and `design`."
+# Of settings that `evaluate` has no option for.
+_MEANING = {
+    "epsilon": "Target ε of each device, for `calibrate`, `plan` and `design`.",
+    "colluding": "Devices known to collude, by index, on top of the network's number of colluders.",
+    "credit_channel_noise": "Count the receiver's noise too.",
+    "live": "Account for the noise that devices really draw.",
+    "knows_answer": "An eavesdropper may learn the answer, so the server's antennas count among its own.",
+    "per_event": "A stay of this many inferences in a row, of which ε is reported too, and which `calibrate` meets.",
+}
 
 
 def _settings(kind: Any) -> list[Any]:
@@ -82,7 +96,12 @@ def _allowed(kind: Any, name: str) -> str:
         return "true or false"
     if rule is not None:
         return ", ".join(f"`{each}`" for each in rule)
-    return "whole, 0 to K − 1" if name in ("colluders", "dropouts") else "the name of a law"
+    words = {
+        "colluding": "a list of devices",
+        "per_event": f"whole, 1 to {MOST_INFERENCES:,}",
+        "fading": "the name of a law",
+    }
+    return words.get(name, "whole, 0 to K − 1")
 
 
 def _unit(table: str, name: str) -> str:
@@ -99,4 +118,6 @@ def _default(field: Any) -> str:
     if field.default is MISSING:
         return "required"
     value = field.default
+    if value == ():
+        return "`[]`"
     return "none" if value is None else f"`{str(value).lower() if isinstance(value, bool) else value}`"

@@ -31,17 +31,18 @@ class Page:
 
 
 _NETWORK, _PLAN = "airpool.network", "airpool.evaluation.plan"
-_ATTACKS, _MEDIUM = "airpool.evaluation.attacks", "airpool.runtime.medium"
+_ATTACKS, _MEDIUM = "airpool_lab.attacks", "airpool_runtime.medium"
 
 PAGES = {
     "network": Page(
         "The network",
-        "A network is plain frozen data: devices, channel, scheme and adversary. Everything else is a function of it. "
-        "The same fields stand in [its file](network-file.md).",
+        "A network is plain frozen data: devices, channel, scheme and adversary; a claim is what is asked of it. "
+        "Everything else is a function of the two. The same fields stand in [its file](network-file.md).",
         (
             *("airpool.Network", "airpool.Devices", "airpool.Channel", "airpool.Slots", "airpool.Adversary"),
+            "airpool.Claim",
             *("airpool.Coin", "airpool.Threshold", "airpool.Ranking", f"{_NETWORK}.Neighbours"),
-            *("airpool.read_network", "airpool.write_network"),
+            *("airpool.read_network", "airpool.read_claim", "airpool.write_network"),
         ),
     ),
     "account": Page(
@@ -58,7 +59,7 @@ PAGES = {
         "([guide](../../howto/neighbours.md)).",
         (
             *("airpool.exchange", "airpool.Exchange"),
-            *("airpool.account.others.combined", "airpool.account.others.budget_beside"),
+            *("airpool.account.exchange.combined", "airpool.account.exchange.budget_beside"),
         ),
     ),
     "simulate": Page(
@@ -66,8 +67,8 @@ PAGES = {
         "Accuracy of a network, simulated or bounded. The objects are those of a model, or your own.",
         (
             *("airpool.evaluate", "airpool.Evaluation", "airpool.held_out", "airpool.EncodedObjects"),
-            *("airpool.predict", "airpool.evaluation.prediction.Prediction"),
-            "airpool.evaluation.prediction.AccuracyBounds",
+            *("airpool_lab.theory.prediction.predict", "airpool_lab.theory.prediction.Prediction"),
+            "airpool_lab.theory.prediction.AccuracyBounds",
         ),
     ),
     "plan": Page(
@@ -97,10 +98,10 @@ PAGES = {
         "Interfaces of what you can bring ([guide](../../howto/plugins.md)), and the registry of each.",
         (
             *("airpool.register", "airpool.models.codecs.codec.Codec", "airpool.radio.link.Level"),
-            *(f"{_NETWORK}.fading.FadingLaw", f"{_NETWORK}.scheme.PluginScheme"),
+            *(f"{_NETWORK}.fading.FadingLaw", "airpool.Scheme"),
             *(f"{_ATTACKS}.attack.Attack", f"{_ATTACKS}.attack.AttackSetting", f"{_ATTACKS}.result.AttackResult"),
             *(f"{_MEDIUM}.MediumRules", f"{_MEDIUM}.Hub", f"{_MEDIUM}.Round", f"{_MEDIUM}.DevicePort"),
-            *("airpool.models.codecs.codec.CODECS", f"{_NETWORK}.fading.LAWS", f"{_NETWORK}.scheme.SCHEMES"),
+            *("airpool.models.codecs.codec.CODECS", f"{_NETWORK}.fading.LAWS", "airpool.schemes.scheme.SCHEMES"),
             *(f"{_ATTACKS}.attack.ATTACKS", f"{_MEDIUM}.MEDIA"),
         ),
     ),
@@ -137,6 +138,19 @@ _INNER = {
         for name in ("named_codec", "encoded_objects", "checked", "told")
     ),
     *(f"Fitted.{name}" for name in ("labels", "sensors", "heads", "by_name", "objects")),
+    *(
+        f"Scheme.{name}"
+        for names in (
+            "expected_participation most_senders require_coins words why_silent options unused title about coin_bias",
+            "independent needs_posteriors needs_ranking_server sets_participation scored ranked",
+        )
+        for name in names.split()
+    ),
+    *(
+        f"{kind}.{name}"
+        for kind in ("Threshold", "Ranking")
+        for name in ("participation_by_score", "select", "score_range", "bounded")
+    ),
     *("Channel.rules", "Exchange.losses", "Exchange.distinct", "FitRecipe.head", "FitRecipe.codec"),
 }
 
@@ -213,7 +227,7 @@ def members(of: Public) -> list[Public]:
     """Public members of a class that no public class above it has: fields first, then methods and properties."""
     if of.kind != "class":
         return []
-    own = [each for each in of.value.__mro__ if each.__module__.startswith("airpool.")]
+    own = [each for each in of.value.__mro__ if each.__module__.startswith("airpool")]
     elsewhere = {name for each in own[1:] if each in _listed() for name in dir(each)}
     found = dict[str, Public]()
     for each in reversed(own):

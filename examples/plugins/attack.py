@@ -11,10 +11,10 @@ from typing import Any, ClassVar
 import numpy as np
 
 import airpool
-from airpool.evaluation.attacks.attack import AttackSetting
-from airpool.evaluation.attacks.hearing import hear
-from airpool.evaluation.attacks.positions import bound
-from airpool.evaluation.attacks.result import AttackResult
+from airpool_lab.attacks.attack import AttackSetting
+from airpool_lab.attacks.hearing import hear
+from airpool_lab.attacks.positions import bound
+from airpool_lab.attacks.result import AttackResult
 
 
 @airpool.register("attack", "presence")
@@ -32,12 +32,12 @@ class Presence:
         along = rng.standard_normal((half, net.dimension))
         along *= setting.options["length"] / np.linalg.norm(along, axis=1, keepdims=True)
         features[:half, k] = net.devices.column("clip_norm")[k] * along
-        heard = hear(net, setting.position, features, rng=rng, device=k)
+        heard = hear(net, setting.claim, setting.position, features, rng=rng, device=k)
         energy = np.sum(heard.signal[:, 0] ** 2, axis=-1)
         sent = net.devices.column("weight")[k] ** 2 * np.sum(features[:, k] ** 2, axis=-1).max()
         middle = net.dimension * heard.noise_std[:, 0] ** 2 + sent / 2
         right = int(np.sum(energy[:half] > middle[:half]) + np.sum(energy[half:] <= middle[half:]))
-        limit = bound(net, setting.position, "view", prior=0.5, device=k)
+        limit = bound(net, setting.claim, setting.position, "view", prior=0.5, device=k)
         return [
             AttackResult(
                 "presence",
@@ -51,5 +51,6 @@ class Presence:
                 bound=limit,
                 seed=setting.seed,
                 device=k,
+                claim=setting.claim,
             )
         ]

@@ -3,7 +3,7 @@
     airpool air    --plugin examples/plugins/medium.py --medium recorded --network net.toml
     airpool device --plugin examples/plugins/medium.py --medium recorded --network net.toml --air ADDRESS --device 0
 
-A medium has a hub, which opens a round for every inference, and the ports of devices (`airpool.runtime.medium`). This
+A medium has a hub, which opens a round for every inference, and the ports of devices (`airpool_runtime.medium`). This
 one takes both from airpool's own, and changes what a round returns. The sum is all that the server gets.
 """
 
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 import airpool
 from airpool.network import Network
-from airpool.runtime.medium import MEDIA, DevicePort, Hub, HubSetup, Line, PortOptions, Round
+from airpool_runtime.medium import MEDIA, DevicePort, Hub, HubSetup, Line, PortOptions, Round
 
 
 class Recorded:

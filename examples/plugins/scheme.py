@@ -21,7 +21,7 @@ __version__ = "1.0"
 
 @airpool.register("scheme", "energy-aware")
 @dataclass(frozen=True)
-class EnergyAware:
+class EnergyAware(airpool.Scheme):
     """budget_mw: mean transmit power that a device can afford, in mW."""
 
     budget_mw: float = 500.0

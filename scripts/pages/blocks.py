@@ -75,7 +75,9 @@ def pages() -> list[Path]:
     """Every page that is written by hand, tracked by git or not yet."""
     listing = ["git", "ls-files", "-z", "--cached", "--others", "--exclude-standard", "--", "*.md"]
     names = subprocess.run(listing, cwd=ROOT, check=True, capture_output=True, text=True).stdout.split("\0")
-    kept = (name for name in names if re.match(r"docs/|[A-Z]+\.md$|(deploy|studies|packages/\w+)/README\.md$", name))
+    kept = (
+        name for name in names if re.match(r"docs/|[A-Z]+\.md$|(deploy|packages/[\w-]+(/studies)?)/README\.md$", name)
+    )
     return sorted(path for path in map(ROOT.joinpath, kept) if path.exists())
 
 
@@ -121,7 +123,7 @@ def _judged(block: Block, unknown: str | None) -> Block:
 
 
 def _reason(text: str) -> bool:
-    tested = re.fullmatch(r"(tests/\S+\.py) (?:runs|checks) it", text)
+    tested = re.fullmatch(r"((?:packages/[\w-]+/)?tests/\S+\.py) (?:runs|checks) it", text)
     return (ROOT / tested[1]).is_file() if tested else text in REASONS
 
 

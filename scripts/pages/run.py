@@ -24,7 +24,7 @@ from scripts.pages.session import Session
 TIME_LIMIT_S, START_LIMIT_S, STOP_LIMIT_S = 600.0, 120.0, 40.0
 INSTALLS = re.compile(r"(git clone|cd airpool$|\S*python3? -m (pip|venv)|\S*pip3? )")
 SERVES = re.compile(
-    r"airpool\s+(air|server|device|ranking|ui)\s(?!.*--help)|airpool\s+up\s(?!.*--inferences)", re.DOTALL
+    r"airpool\s+(air|server|device|ranking|ui)(?!\S|.*--help)|airpool\s+up(?!\S|.*--inferences)", re.DOTALL
 )
 STARTED = re.compile(r" runs;|https?://|\bup\b", re.IGNORECASE)
 PROGRESS = re.compile(r"^[\w ]+: \d+ of \d+, .*\bleft$\n?", re.MULTILINE)  # of slow commands, on slow machines
@@ -168,7 +168,7 @@ class Page:
         file = self.scratch / "block.toml"
         file.write_text(block.text, "utf-8")
         if "role" in found:
-            from airpool.runtime import options
+            from airpool_runtime import options
 
             options.read(file)
         elif "devices" in found:

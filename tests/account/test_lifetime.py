@@ -6,13 +6,15 @@ from math import ceil, sqrt
 import pytest
 from typer.testing import CliRunner
 
-from airpool import Channel, Network, calibrate, guarantee
+from airpool import Channel, Claim, Network, calibrate, guarantee
 from airpool.account.lifetime import lifetime, mean_epsilon, one_slot_mu, stream_epsilon
 from airpool.cli import app
 from airpool.network import Ranking, Slots, Threshold
 from airpool.privacy import gaussian
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.spending import total
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.spending import total
+
+CLAIM, LIVE = Claim(), Claim(live=True)
 
 
 def network(slots=16, epsilon=2.0, **more):
@@ -23,7 +25,7 @@ def network(slots=16, epsilon=2.0, **more):
 def test_one_slot_more_would_exceed_the_budget(more):
     net = network(**more)
     life = lifetime(net, epsilon=8.0)
-    assert stream_epsilon(net, life.slots) <= 8.0 < stream_epsilon(net, life.slots + 1)
+    assert stream_epsilon(net, CLAIM, life.slots) <= 8.0 < stream_epsilon(net, CLAIM, life.slots + 1)
     assert life.at_least == life.slots // 16
 
 
@@ -33,11 +35,12 @@ def test_a_single_slot_of_a_steady_channel_costs_what_the_report_says(scheme, li
     """Scores too: an ε of .41 was counted for 2.1, that of coins, where the report said 1.25."""
     channel = Channel(fading="rayleigh", noise_std=0.5, redrawn=False)
     net = Network.uniform(num_devices=7, noise_std=0.5, channel=channel, scheme=scheme)
-    once = guarantee(net, live=live).worst
-    assert stream_epsilon(net, 1, live=live) >= once * (1 - 1e-12)
-    assert total({mechanism(net, device=0, live=live): 1}, delta=net.delta) == pytest.approx(once, rel=1e-9)
-    assert lifetime(net, epsilon=0.95 * once, live=live).slots == 0
-    assert lifetime(net, epsilon=1.05 * once, live=live).slots == 1
+    claim = Claim(live=live)
+    once = guarantee(net, claim).worst
+    assert stream_epsilon(net, claim, 1) >= once * (1 - 1e-12)
+    assert total({mechanism(net, device=0, live=live): 1}, delta=claim.delta) == pytest.approx(once, rel=1e-9)
+    assert lifetime(net, claim, epsilon=0.95 * once).slots == 0
+    assert lifetime(net, claim, epsilon=1.05 * once).slots == 1
 
 
 def test_the_number_of_slots_is_that_of_squared_distances():
@@ -45,14 +48,14 @@ def test_the_number_of_slots_is_that_of_squared_distances():
     net = network()
     mu = one_slot_mu(net)
     assert mu is not None
-    total = 1 / float(gaussian.noise_multiplier(8.0, net.delta))
+    total = 1 / float(gaussian.noise_multiplier(8.0, CLAIM.delta))
     assert lifetime(net, epsilon=8.0).slots == int(total**2 / mu**2)
 
 
 def test_the_worst_case_is_what_the_report_promises():
     net = network()
     life = lifetime(net, epsilon=8.0)
-    promised = calibrate(net, epsilon=8.0, knob="inferences").inferences
+    promised = calibrate(net, epsilon=8.0, adjust="inferences").inferences
     assert life.at_least == promised
     assert guarantee(net).worst <= 2.0
 
@@ -72,9 +75,9 @@ def test_the_figure_of_a_mean_is_the_gaussian_of_its_slots():
     net = network()
     mu = one_slot_mu(net)
     assert mu is not None
-    wanted = float(gaussian.epsilon(mu * sqrt(ceil(7.4)), net.delta))
-    assert mean_epsilon(net, 7.4) == pytest.approx(wanted, rel=1e-6)
-    assert mean_epsilon(net, 16.0) == pytest.approx(2.0, rel=1e-3)
+    wanted = float(gaussian.epsilon(mu * sqrt(ceil(7.4)), CLAIM.delta))
+    assert mean_epsilon(net, CLAIM, 7.4) == pytest.approx(wanted, rel=1e-6)
+    assert mean_epsilon(net, CLAIM, 16.0) == pytest.approx(2.0, rel=1e-3)
 
 
 @pytest.mark.parametrize(("arguments", "message"), [
@@ -86,20 +89,20 @@ def test_a_budget_that_is_none_is_refused(arguments, message):
     with pytest.raises(ValueError, match=message):
         lifetime(network(), **arguments)
     once = Network.uniform(num_devices=12, participation=0.5, slots=Slots(4, redrawn=False))
-    assert mean_epsilon(once, 1.5) == pytest.approx(guarantee(once).worst)  # the first slot pays for all
+    assert mean_epsilon(once, CLAIM, 1.5) == pytest.approx(guarantee(once).worst)  # the first slot pays for all
     with pytest.raises(ValueError, match=r"slots\.redrawn=false"):
         lifetime(once, epsilon=8.0)
 
 
 def test_a_budget_counts_slots_with_the_noise_that_runs():
     net = network(channel=Channel(fading="rician", power_rule="backoff"))
-    simulated, running = (lifetime(net, epsilon=8.0, live=live) for live in (False, True))
+    simulated, running = (lifetime(net, claim, epsilon=8.0) for claim in (CLAIM, LIVE))
     assert 0 < running.slots < simulated.slots / 5
-    assert stream_epsilon(net, running.slots, live=True) <= 8.0 < stream_epsilon(net, running.slots + 1, live=True)
+    assert stream_epsilon(net, LIVE, running.slots) <= 8.0 < stream_epsilon(net, LIVE, running.slots + 1)
     # What a device's ledger covers, and no more.
     ledger = mechanism(net, device=0)
-    assert total({ledger: running.slots}, net.delta, net.neighbours) <= 8.0
-    assert total({ledger: running.slots + 1}, net.delta, net.neighbours) > 8.0
+    assert total({ledger: running.slots}, LIVE.delta, LIVE.neighbours) <= 8.0
+    assert total({ledger: running.slots + 1}, LIVE.delta, LIVE.neighbours) > 8.0
     asked = ["epsilon", *NETWORK, "--fading", "rician", "--power-rule", "backoff", "--budget-epsilon", "8", "--json"]
     slots = [
         json.loads(CliRunner().invoke(app, [*asked, *more]).stdout)["budget"]["slots"] for more in ([], ["--live"])
@@ -123,6 +126,16 @@ def test_the_command_prints_cap_and_figure_side_by_side():
     assert data["budget"]["inferences_at_least"] == 11
 
 
-def test_the_command_refuses_what_it_does_not_count(refused):
+def test_the_command_refuses_more_slots_than_there_are(refused):
     assert "--mean-slots 17 must be from 1 to 16" in refused("epsilon", *NETWORK, "--mean-slots", "17")
-    assert "takes a number" in refused("epsilon", *NETWORK, "--budget-epsilon", "8", "--colluders", "#3")
+
+
+def test_a_budget_lasts_as_long_where_named_devices_collude_as_the_claim_says():
+    asked = ["epsilon", *NETWORK, "--budget-epsilon", "8", "--colluders", "#3,#5", "--json"]
+    slots = json.loads(CliRunner().invoke(app, asked).stdout)["budget"]["slots"]
+    net, claim = (
+        Network.uniform(num_devices=12, dimension=40, noise_std=0.1919, slots=Slots(16)),
+        Claim(colluding=(3, 5)),
+    )
+    assert stream_epsilon(net, claim, slots) <= 8.0 < stream_epsilon(net, claim, slots + 1)
+    assert slots < lifetime(net, epsilon=8.0).slots

@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 from airpool import cli
-from airpool.runtime import logs, remote, sources
-from airpool.runtime.messages import DisconnectedError
+from airpool_runtime import logs, remote, sources
+from airpool_runtime.messages import DisconnectedError
 
 SMALL = "--devices 3 --noise-std 0.1 --dimension 6"
 
@@ -22,7 +22,7 @@ def here(tmp_path, monkeypatch):
     (tmp_path / "junk.npy").write_bytes(pickle.dumps({"a": 1}))
     np.save("objects.npy", np.array([{}], dtype=object))
     np.savez("several.npz", a=np.zeros(2))
-    (tmp_path / "net.toml").write_text("version = 2\n[devices]\ncount = 3\nnoise_std = 0.1\n")
+    (tmp_path / "net.toml").write_text("version = 3\n[devices]\ncount = 3\nnoise_std = 0.1\n")
     return tmp_path
 
 
@@ -130,12 +130,12 @@ def test_no_table_shows_a_negative_zero():
         f"calibrate {SMALL} --epsilon 0",
         f"calibrate {SMALL} --epsilon 1,2",
         f"calibrate {SMALL} --epsilon nan",
-        f"calibrate {SMALL} --epsilon 2 --knob love",
+        f"calibrate {SMALL} --epsilon 2 --adjust love",
         f"calibrate {SMALL} --epsilon 2 --out net.toml/x.toml",
         f"calibrate {SMALL} --epsilon 2 --out .",
         f"calibrate {SMALL} --odds 0.4",
         f"calibrate {SMALL} --odds 2",
-        f"calibrate {SMALL} --epsilon 1e-9 --knob inferences",
+        f"calibrate {SMALL} --epsilon 1e-9 --adjust inferences",
         f"attack nobody {SMALL}",
         f"attack antipodal {SMALL} --position moon",
         f"attack antipodal {SMALL} --trials 0",

@@ -11,7 +11,7 @@ from typer.testing import CliRunner
 from airpool import cli
 from airpool._support.version import __version__
 from airpool.account.guarantee import guarantee
-from airpool.network import Devices, Network, Threshold
+from airpool.network import Claim, Devices, Network, Threshold
 from airpool.network.file import read, write
 
 TWELVE = ["--devices", "12", "--clip-norm", "1", "--noise-std", "0.05", "--participation", "0.9", "--delta", "1e-5"]
@@ -116,7 +116,9 @@ def test_epsilon_with_others_absent_is_computed_for_heterogeneous_devices_only_i
 def test_inferences_are_composed():
     data = run_json("epsilon", "--devices", 12, "--inferences", 100)
     assert data["inferences"] == 100
-    assert data["epsilon"] == pytest.approx(guarantee(Network.uniform(num_devices=12, inferences=100)).epsilon.tolist())
+    assert data["epsilon"] == pytest.approx(
+        guarantee(Network.uniform(num_devices=12), Claim(inferences=100)).epsilon.tolist()
+    )
 
 
 def test_a_network_file_is_read_and_flags_override_it(tmp_path):
@@ -150,14 +152,14 @@ def test_calibrate_meets_the_target_and_writes_the_network(tmp_path):
 
 def test_calibrate_turns_the_knob_that_is_asked_for():
     flags = ["calibrate", "--epsilon", "1,2", "--devices", 2]
-    by_weight = run_json(*flags, "--knob", "weight")
+    by_weight = run_json(*flags, "--adjust", "weight")
     assert by_weight["noise_std"] == [0.05, 0.05]
     assert by_weight["weight"][0] < by_weight["weight"][1] < 0.5
-    by_clip = run_json(*flags, "--knob", "clip")
+    by_clip = run_json(*flags, "--adjust", "clip")
     assert by_clip["clip_norm"][0] == pytest.approx(2 * by_weight["weight"][0], rel=1e-9)
     shared = run_json(*flags, "--per-device")
     assert shared["noise_std"][0] > shared["noise_std"][1]
-    often = run_json("calibrate", "--epsilon", 5, "--devices", 2, "--noise-std", 2, "--knob", "inferences")
+    often = run_json("calibrate", "--epsilon", 5, "--devices", 2, "--noise-std", 2, "--adjust", "inferences")
     assert often["inferences"] > 1
     assert max(often["epsilon"]) <= 5
 
@@ -248,10 +250,10 @@ def test_every_command_has_help():
         (["calibrate", "--devices", "2"], "no target: give --epsilon"),
         (["epsilon", "--devices", "2", "--odds", "--prior", "1"], "--prior 1 must be > 0 and < 1"),
         (["calibrate", "--devices", "2", "--odds", "0.4"], "--odds 0.4 must be > prior=0.5 and < 1"),
-        (["calibrate", "--devices", "2", "--odds", "0.6", "--knob", "clip"], "--odds sets one factor on the noise"),
+        (["calibrate", "--devices", "2", "--odds", "0.6", "--adjust", "clip"], "--odds sets one factor on the noise"),
         (["calibrate", "--devices", "2", "--epsilon", "nan"], "--epsilon nan must be > 0 and finite"),
         (["calibrate", "--devices", "2", "--epsilon", "0"], "--epsilon 0 must be > 0 and finite"),
-        (["calibrate", "--devices", "2", "--epsilon", "1", "--knob", "volume"], "--knob volume must be one of"),
+        (["calibrate", "--devices", "2", "--epsilon", "1", "--adjust", "volume"], "--adjust volume must be one of"),
         (
             ["calibrate", "--devices", "12", "--epsilon", "2", "--neighbours", "remove"],
             "the smallest ε that can is 2.518",
@@ -269,11 +271,11 @@ def test_bad_input_ends_with_status_2_and_one_line_that_names_it(refused, argume
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("version = 3\n[devices]\ncount = 2", "version=3 is not known here"),
+        ("version = 2\n[devices]\ncount = 2", "version=2 is not known here"),
         ("[devices]\ncount = 2", "the key version is missing"),
-        ("version = 1\n[devices]\ncount = 2\ncolour = 3", "unknown key devices.colour"),
-        ("version = 1\n[devices]\ncount = 0", "devices.count=0"),
-        ("version = 1\n[devices]\ncount = 2\nnoise_std = [0.1]", "devices.noise_std has 1 values for 2 devices"),
+        ("version = 3\n[devices]\ncount = 2\ncolour = 3", "unknown key devices.colour"),
+        ("version = 3\n[devices]\ncount = 0", "devices.count=0"),
+        ("version = 3\n[devices]\ncount = 2\nnoise_std = [0.1]", "devices.noise_std has 1 values for 2 devices"),
         ("not toml at all", "not valid TOML"),
     ],
 )
@@ -354,8 +356,8 @@ def test_epsilon_of_an_event_is_printed_and_calibrated_for(tmp_path):
     path = tmp_path / "net.toml"
     run("calibrate", "--devices", "12", "--epsilon", "2", "--per-event", "31", "--out", path)
     again = run_json("epsilon", "--network", path)
-    assert again["inferences"] == 31
-    assert max(again["epsilon"]) == pytest.approx(2.0, rel=1e-3)
+    assert (again["inferences"], again["event"]["inferences"]) == (1, 31)
+    assert max(again["event"]["epsilon"]) == pytest.approx(2.0, rel=1e-3)
 
 
 @pytest.mark.parametrize(
@@ -367,7 +369,10 @@ def test_epsilon_of_an_event_is_printed_and_calibrated_for(tmp_path):
         (["epsilon", *TWELVE, "--per-event", "3", "--stay", "1s", "--every", "1s"], "give one of them"),
         (["epsilon", *TWELVE, "--per-event", "3", "--odds"], "leave out"),
         (["calibrate", *TWELVE, "--epsilon", "2", "--per-event", "3", "--inferences", "3"], "--inferences cannot be"),
-        (["calibrate", *TWELVE, "--epsilon", "2", "--per-event", "3", "--knob", "inferences"], "leave out --per-event"),
+        (
+            ["calibrate", *TWELVE, "--epsilon", "2", "--per-event", "3", "--adjust", "inferences"],
+            "leave out --per-event",
+        ),
         (
             ["calibrate", *TWELVE, "--epsilon", "2", "--access", "secure", "--slots", "4096"],
             "a secure sum of 12 devices has 1 to 2730 slots an inference, not 4096",

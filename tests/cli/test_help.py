@@ -10,19 +10,19 @@ from pathlib import Path
 from typing import get_args
 
 import pytest
-from tests.commands import leaves, parsed
 from typer.testing import CliRunner
 
 from airpool import cli
-from airpool.account.calibration import Knob
-from airpool.cli import examples, help, options, typed, values
-from airpool.evaluation.attacks.positions import POSITIONS
+from airpool.account.calibration import Adjust
+from airpool.cli import help, options, typed, values
 from airpool.evaluation.settings import FUNCTIONS, KEYS
 from airpool.models.pretrained import load
 from airpool.models.stored import SPLITS
-from airpool.network import Access, Neighbours, PowerRule, Score, ScoreRule
-from airpool.paper import figures
+from airpool.network import AccessName, Neighbours, PowerRule, Score, ScoreRule
 from airpool.protocol.inference import Baseline
+from airpool_lab.attacks.positions import POSITIONS
+from airpool_lab.paper import figures
+from tests.commands import leaves, parsed
 
 PLUGIN = Path(__file__).parents[2] / "examples" / "plugins" / "fading.py"
 
@@ -58,8 +58,8 @@ def test_usage_names_arguments_as_the_list_below_it_does():
 
 def test_every_command_has_examples_which_parse():
     paths = {" ".join(path) for path, _ in leaves()}
-    assert set(examples.EXAMPLES) - {""} == paths
-    for path, lines in examples.EXAMPLES.items():
+    assert set(help.EXAMPLES) - {""} == paths
+    for path, lines in help.EXAMPLES.items():
         for line in lines:
             assert line.startswith(path)
             if not line.startswith("--"):
@@ -88,7 +88,7 @@ def test_a_default_is_that_of_the_network():
 
 
 def test_the_help_of_an_option_names_all_its_values():
-    kinds = {"access": Access, "power_rule": PowerRule, "score": Score, "score_rule": ScoreRule}
+    kinds = {"access": AccessName, "power_rule": PowerRule, "score": Score, "score_rule": ScoreRule}
     found = {name: get_args(kind) for name, kind in kinds.items()}
     found |= {"neighbours": tuple(Neighbours)}
     for name, known in found.items():
@@ -156,7 +156,7 @@ def test_an_error_names_the_option_that_was_typed_and_no_other(words, message, s
 
 def test_a_value_of_a_file_is_named_with_its_file_and_key(tmp_path):
     path = tmp_path / "net.toml"
-    path.write_text("version = 2\n[devices]\ncount = 3\nnoise_std = [0.1, 0.0, 0.1]\n")
+    path.write_text("version = 3\n[devices]\ncount = 3\nnoise_std = [0.1, 0.0, 0.1]\n")
     words = ["calibrate", "--network", str(path)]
     message = "devices.noise_std[1]=0 must be > 0"
     assert typed.in_words_of(words, message) == f"{path}: {message}"
@@ -210,6 +210,6 @@ def test_values_that_are_written_out_are_those_of_the_library():
     assert found["position"] == [*POSITIONS]
     assert found["sweep function"] == [*FUNCTIONS]
     assert found["codec"] == [*load("modelnet40").codecs]
-    assert found["knob"] == [*get_args(Knob)]
+    assert found["adjust"] == [*get_args(Adjust)]
     assert found["baseline"] == [*get_args(Baseline)]
     assert found["split"] == [*reversed(SPLITS)]

@@ -6,13 +6,11 @@ import sys
 import time
 from contextlib import suppress
 from dataclasses import asdict
-from importlib import import_module
 from types import SimpleNamespace
 from typing import Any
 
 import pytest
 import typer
-from tests.commands import leaves
 from typer.testing import CliRunner
 
 from airpool import cli
@@ -20,8 +18,9 @@ from airpool._support import progress
 from airpool.cli import options, output
 from airpool.evaluation import settings
 from airpool.models.sensors import fitting as sensors
-from airpool.network import Adversary, Channel, Devices, Network, Ranking, Slots, Threshold
+from airpool.network import Adversary, Channel, Claim, Devices, Network, Ranking, Slots, Threshold
 from airpool.network.file import read, write
+from tests.commands import leaves
 
 ON_NETWORKS = (
     ["epsilon"],
@@ -56,12 +55,24 @@ def test_every_command_on_a_network_takes_the_same_options_for_it(path):
 
 
 def test_every_field_of_a_network_file_has_an_option():
-    tables = {"": Network, "devices": Devices, "channel": Channel, "adversary": Adversary, "slots": Slots}
+    kinds = {"devices": Devices, "channel": Channel, "adversary": Adversary, "slots": Slots, "claim": Claim}
+    tables: dict[str, Any] = {"": Network} | kinds
     fields = {(table, name) for table, kind in tables.items() for name in inspect.signature(kind).parameters}
     fields |= {("scheme", name) for kind in (Ranking, Threshold) for name in ("name", *asdict(kind()))}
     fields -= {("", name) for name in ("devices", "channel", "scheme", "adversary", "slots")}
     fields -= {("devices", "epsilon")}  # --epsilon is the target
+    # Flags of some commands; devices that collude are named by --colluders.
+    fields -= {("claim", name) for name in ("live", "credit_channel_noise", "per_event", "colluding")}
     assert {settings.KEYS[name] for name in options._NETWORK} == fields
+
+
+def test_a_claim_is_that_of_the_file_and_the_command_line_says_otherwise(tmp_path):
+    path = tmp_path / "net.toml"
+    write(Network.uniform(num_devices=4), path, Claim(delta=1e-6, inferences=5, live=True))
+    assert options.NetworkOptions(path, {}).claim() == Claim(delta=1e-6, inferences=5, live=True)
+    found = options.NetworkOptions(path, {"inferences": 7, "noise_std": 0.1}, (2,)).claim(per_event=3)
+    assert found == Claim(delta=1e-6, inferences=7, live=True, colluding=(2,), per_event=3)
+    assert options.NetworkOptions(None, {}).claim(credit_channel_noise=True) == Claim(credit_channel_noise=True)
 
 
 def test_every_command_prints_json_and_a_device_is_an_index():
@@ -75,7 +86,7 @@ def test_every_command_prints_json_and_a_device_is_an_index():
 
 def test_a_command_is_the_module_of_its_name():
     for name in cli.COMMANDS:
-        assert isinstance(import_module(f"airpool.cli.{name}").app, typer.Typer)
+        assert isinstance(cli.load_command(name), typer.Typer)
 
 
 def test_channel_and_scheme_come_from_options_too(tmp_path):
@@ -94,7 +105,7 @@ def test_channel_and_scheme_come_from_options_too(tmp_path):
 def test_what_a_plan_decides_cannot_be_given(refused):
     assert "--weight cannot be given here: the plan decides it" in refused("plan", "--epsilon", 2, "--weight", 0.1)
     message = "--colluders takes a number here"
-    assert message in refused("audit", "--devices", 3, "--colluders", "#1")
+    assert message in refused("plan", "--epsilon", 2, "--colluders", "#1")
 
 
 def test_piped_work_says_now_and_then_how_far_it_is(monkeypatch, capsys):
@@ -211,7 +222,9 @@ def test_a_report_has_a_short_repr_a_notebook_table_and_80_columns(monkeypatch):
     import airpool
     from airpool.account.report import table
 
-    report = airpool.guarantee(Network(Devices(3, noise_std=(0.1, 0.1, 0.123456)), inferences=2, cover_noise=True))
+    report = airpool.guarantee(
+        Network(Devices(3, noise_std=(0.1, 0.1, 0.123456)), cover_noise=True), airpool.Claim(inferences=2)
+    )
     assert repr(report).startswith("PrivacyReport(3 devices: epsilon <= ")
     assert len(repr(report)) < 120
     html = report._repr_html_()

@@ -35,7 +35,7 @@ COMMANDS = (
 @pytest.fixture
 def folder(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    (tmp_path / "net.toml").write_text("version = 2\n")
+    (tmp_path / "net.toml").write_text("version = 3\n")
     return tmp_path
 
 

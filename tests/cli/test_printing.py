@@ -15,22 +15,23 @@ import torch
 from typer.testing import CliRunner
 
 import airpool
-from airpool import Devices, EncodedObjects, Network, cli, guarantee
+from airpool import Claim, Devices, EncodedObjects, Network, cli, guarantee
 from airpool._support.rounding import down, full, shown, shown_below, up
-from airpool._support.text_table import TextTable
-from airpool.account import reasons
-from airpool.account.guesses import table as odds_table
+from airpool._support.table import TextTable
+from airpool.account import assumptions
+from airpool.account.odds import table as odds_table
 from airpool.account.report import table
-from airpool.evaluation.audit.measured import Evidence
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger.backup import content
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.fleet import Fleet
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
+from airpool.evaluation.audit.claims import Evidence
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger.backup import content
+from airpool_runtime.ledger.budget import Budget
+from airpool_runtime.ledger.fleet import Fleet
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
 
 NUMBER = re.compile(r"(?<![\w.])\d[\d.,]*\d|\d")
-MIXED = Network(devices=Devices(count=3, noise_std=(0.05, 0.1, 0.2), participation=0.9), delta=1.23456789e-5)
+MIXED = Network(devices=Devices(count=3, noise_std=(0.05, 0.1, 0.2), participation=0.9))
+CLAIM = Claim(delta=1.23456789e-5)
 
 
 def numbers(text: str) -> list[str]:
@@ -49,7 +50,7 @@ def rendered(what, width: int) -> str:
 
 @pytest.mark.parametrize("width", [24, 40, 60, 80, 120])
 def test_a_report_shows_the_same_numbers_at_every_width(width):
-    report = guarantee(MIXED)
+    report = guarantee(MIXED, CLAIM)
     for what in (table(report), odds_table(report.odds[0])):
         text = rendered(what, width)
         assert numbers(text) == numbers(rendered(what, 200))
@@ -106,7 +107,7 @@ TABLES = (
 def folder(tmp_path_factory):
     """A network file, and keys, ledger and fleet view of a device."""
     folder = tmp_path_factory.mktemp("printing")
-    airpool.write_network(MIXED, folder / "net.toml")
+    airpool.write_network(MIXED, folder / "net.toml", CLAIM)
     authority.create(folder / "keys")
     authority.add(folder / "keys", "device-0")
     key = folder / "keys" / "device-0" / "identity.key"
@@ -132,7 +133,7 @@ def test_commands_print_every_number_whole_into_a_pipe(words, folder):
 
 
 def test_another_process_prints_what_the_report_has():
-    exact = guarantee(replace(MIXED, dimension=4, delta=1e-5))
+    exact = guarantee(replace(MIXED, dimension=4))
     env = {name: value for name, value in os.environ.items() if name != "COLUMNS"}
     command = [sys.executable, "-m", "airpool", *f"epsilon {THREE}".split()]
     said = subprocess.run(command, check=True, env=env, capture_output=True, text=True).stdout
@@ -197,14 +198,14 @@ def test_folders_of_files_to_write_are_made(tmp_path):
     files.write(tmp_path / "a" / "b" / "net.toml", "x")
     assert (tmp_path / "a" / "b" / "net.toml").read_text() == "x"
     path = tmp_path / "c" / "net.json"
-    airpool.write_network(MIXED, path)
-    assert airpool.read_network(path) == MIXED
+    airpool.write_network(MIXED, path, CLAIM)
+    assert (airpool.read_network(path), airpool.read_claim(path)) == (MIXED, CLAIM)
     assert json.dumps(guarantee(MIXED).to_json())
 
 
 def test_evaluate_says_why_an_epsilon_is_infinite():
     said = piped("evaluate --trials 1 --noise-std 0.3 --colluders 1", "200")
-    assert f"ε of the object             inf ({reasons.COLLUDER})\n" in said
+    assert f"ε of the object             inf ({assumptions.COLLUDER})\n" in said
     assert said.count("inf (") == 1
 
 

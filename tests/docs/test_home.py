@@ -2,11 +2,10 @@
 
 import re
 
+import airpool
+from airpool.account.odds import percent
 from tests.docs.sources import DOCS
 from tests.test_docs_numbers import compared
-
-import airpool
-from airpool.account.guesses import percent
 
 
 def page(name):

@@ -5,6 +5,7 @@ import json
 import re
 
 import pytest
+
 from tests.docs.sources import ROOT
 from tests.docs.test_site import SITE, needs_sphinx, site
 

@@ -10,6 +10,7 @@ from pathlib import Path
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
 from benchmarks import chromium
 from tests.docs.sources import ROOT
 

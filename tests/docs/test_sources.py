@@ -5,9 +5,10 @@ import re
 from urllib.parse import unquote, urlsplit
 
 import pytest
+
 from tests.docs.sources import AROUND, DOCS, PAGES, ROOT, anchors, headings, inline, links, name, toctree
 
-FOLDERS = ("src", "tests", "docs", "scripts", "studies", "benchmarks", "examples", "deploy", "packages")
+FOLDERS = ("tests", "docs", "scripts", "benchmarks", "examples", "deploy", "packages")
 # A path of the repository in code; one with a placeholder or a star is no name of a file.
 PATH = rf"(?:{'|'.join(FOLDERS)})/[\w./@-]*\w"
 # Sphinx writes these from the code.
@@ -60,7 +61,9 @@ def named_files(page):
 
 @pytest.mark.parametrize("page", [page for page in [*PAGES, *AROUND] if page.name != "CHANGELOG.md"], ids=name)
 def test_files_that_are_named_exist(page):
-    bases = (ROOT, ROOT / "src" / "airpool", ROOT / "tests")
+    packages = sorted((ROOT / "packages").iterdir())
+    bases = [ROOT, ROOT / "tests", ROOT / "packages/airpool/src/airpool"]
+    bases += [folder for package in packages for folder in (package / "src", package / "tests")]
     assert [each for each in named_files(page) if not any((base / each[1]).exists() for base in bases)] == []
 
 

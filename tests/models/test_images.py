@@ -11,12 +11,13 @@ Image = pytest.importorskip("PIL.Image")
 from tests.models.photographs import photograph, quick_trunk, shop  # noqa: E402
 
 from airpool.models import assets  # noqa: E402
-from airpool.models.images import cache, calibration, fitting, folder, trunk  # noqa: E402
-from airpool.models.images.features import features  # noqa: E402
+from airpool.models.images import fitting, folder, trunk  # noqa: E402
+from airpool.models.images.features import features, kept_features  # noqa: E402
 from airpool.models.images.pictures import require_enough  # noqa: E402
 from airpool.models.vision import lite, picture  # noqa: E402
-from airpool.runtime import pictures  # noqa: E402
-from airpool.runtime.condition import SourceError  # noqa: E402
+from airpool_lab import bundle as lab_bundle  # noqa: E402
+from airpool_runtime import sources  # noqa: E402
+from airpool_runtime.seeing import SourceError  # noqa: E402
 
 
 @pytest.fixture
@@ -162,7 +163,7 @@ def test_what_another_program_would_have_to_read_is_no_picture_whatever_its_name
     with pytest.raises(OSError, match="cannot identify"):
         picture.read(drawing)
     with pytest.raises(SourceError):
-        pictures.view(drawing, (2, 8, 8))
+        sources.view(drawing, (2, 8, 8))
     assert not (tmp_path / "ran").exists()
 
 
@@ -216,19 +217,22 @@ def test_features_are_kept_by_content_and_not_computed_again(tmp_path, quick, mo
 
 
 def test_features_of_another_trunk_are_not_taken_for_these(tmp_path):
-    with cache.opened(tmp_path / "kept", "one") as kept:
+    with kept_features(tmp_path / "kept", "one") as kept:
         kept.put({"a": np.ones(4, np.float32)})
-    with cache.opened(tmp_path / "kept", "other") as kept:
+    with kept_features(tmp_path / "kept", "other") as kept:
         assert kept.get("a") is None
     (tmp_path / "kept").write_bytes(b"no database" * 100)
-    with pytest.raises(ValueError, match="damaged, or no cache of features"), cache.opened(tmp_path / "kept", "one"):
+    with (
+        pytest.raises(ValueError, match="damaged, or no cache of features"),
+        kept_features(tmp_path / "kept", "one"),
+    ):
         pass
 
 
 def test_calibration_views_are_spread_and_of_training_objects(tmp_path):
     shop(tmp_path, cameras=2, objects=4)
-    assert calibration.views(tmp_path, count=10).shape == (10, 3, 224, 224)
-    assert len(calibration.views(tmp_path)) == 16
+    assert lab_bundle.folder_views(tmp_path, count=10).shape == (10, 3, 224, 224)
+    assert len(lab_bundle.folder_views(tmp_path)) == 16
 
 
 def test_int8_is_not_fitted_to_pictures_that_are_all_black(tmp_path):
@@ -236,7 +240,7 @@ def test_int8_is_not_fitted_to_pictures_that_are_all_black(tmp_path):
         (file := tmp_path / f"{name}.png").parent.mkdir(parents=True, exist_ok=True)
         Image.new("RGB", (20, 20)).save(file)
     with pytest.raises(ValueError, match="3 pictures that are all alike"):
-        calibration.views(tmp_path)
+        lab_bundle.folder_views(tmp_path)
 
 
 # The trunk and the model
@@ -259,7 +263,7 @@ def test_a_model_of_pictures_takes_pictures_and_features_before_and_after_it_is_
     model = airpool.fit(images=tmp_path / "shop", recipe=recipe, epsilon=8, name="shop")
     model.save(tmp_path / "shop.safetensors")
     loaded = airpool.load(tmp_path / "shop.safetensors")
-    views = calibration.views(tmp_path / "shop", count=6).reshape(3, 2, 3, 224, 224)
+    views = lab_bundle.folder_views(tmp_path / "shop", count=6).reshape(3, 2, 3, 224, 224)
     assert model.trunk is not None
     for found, wanted in zip(loaded.seen(views), model.seen(model.trunk.features(views)), strict=True):
         torch.testing.assert_close(found, wanted)

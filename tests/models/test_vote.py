@@ -14,13 +14,13 @@ import airpool
 from airpool import Channel, Network, Threshold, calibrate, guarantee
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects, held_out
-from airpool.evaluation.prediction import predict
-from airpool.evaluation.theory.server import LayeredServer
 from airpool.models import weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import vote
 from airpool.protocol.simulation import receive
 from airpool.radio.link import Level
+from airpool_lab.theory.prediction import predict
+from airpool_lab.theory.server import LayeredServer
 
 L, K = 4, 3
 

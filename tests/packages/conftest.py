@@ -1,16 +1,11 @@
 from pathlib import Path
 
 import pytest
-from scripts.extras import ROOT, built
+
+from scripts.extras import wheels_of
 
 
 @pytest.fixture(scope="session")
-def code(tmp_path_factory) -> tuple[Path, Path]:
-    """Wheel and sdist of airpool."""
-    return built(ROOT, tmp_path_factory.mktemp("code"))
-
-
-@pytest.fixture(scope="session")
-def data(tmp_path_factory) -> tuple[Path, Path]:
-    """Wheel and sdist of airpool-models."""
-    return built(ROOT / "packages" / "models", tmp_path_factory.mktemp("data"))
+def wheels(tmp_path_factory) -> dict[str, Path]:
+    """The wheel of each package by its name."""
+    return wheels_of(tmp_path_factory.mktemp("wheels"))

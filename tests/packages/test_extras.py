@@ -1,30 +1,37 @@
-"""The accountant and each extra alone, in environments of nothing else: one real use each, and what lacks is named."""
+"""Each package and each extra alone, in environments of nothing else: one real use each, and what lacks is named."""
 
 import tomllib
 from importlib.metadata import PackageNotFoundError
 
 import pytest
-from scripts.extras import ROOT, USES, closure, tried
 
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+from scripts.extras import PACKAGES, ROOT, USES, closure, tried
 
 
-def test_every_extra_has_a_use():
-    assert USES.keys() == {"", *PROJECT["optional-dependencies"]} - {"dev"}
+def extras(package):
+    text = (ROOT / "packages" / package / "pyproject.toml").read_text("utf-8")
+    return tomllib.loads(text)["project"].get("optional-dependencies", {})
+
+
+def test_every_package_and_every_extra_has_a_use():
+    wanted = {f"{package}[{extra}]" for package in PACKAGES for extra in extras(package)}
+    assert USES.keys() == wanted | {*PACKAGES} - {"airpool-models"}
 
 
 @pytest.mark.check
-def test_the_closure_of_an_extra_is_that_of_its_requirements(code):
-    bare = closure(code[0], "")
+def test_the_closure_of_an_extra_is_that_of_its_requirements(wheels):
+    bare = closure(wheels, "airpool")
     assert {"numpy", "scipy", "typer", "rich"} <= bare
     assert not {"torch", "matplotlib", "cryptography"} & bare
-    assert closure(code[0], "ledger") - bare >= {"cryptography", "cffi"}
+    assert closure(wheels, "airpool[models]") - bare >= {"torch", "airpool-models"}
+    assert not {"torch", "airpool-lab"} & closure(wheels, "airpool-runtime")
+    assert closure(wheels, "airpool-web") >= {"airpool", "airpool-models", "airpool-lab", "airpool-runtime", "torch"}
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("extra", USES, ids=lambda extra: extra or "none")
-def test_an_extra_alone_does_its_work_and_names_what_another_brings(extra, code, data, tmp_path):
+@pytest.mark.parametrize("wanted", USES)
+def test_an_install_does_its_work_and_names_what_another_brings(wanted, wheels, tmp_path):
     try:
-        tried(extra, (code[0], data[0]), tmp_path, pip=False)
+        tried(wanted, wheels, tmp_path, pip=False)
     except PackageNotFoundError as missing:
         pytest.skip(f"{missing} is not installed here")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 from scipy.special import gammainc, gammaincinv
 
-from airpool import Channel, Network, guarantee
+from airpool import Channel, Claim, Network, guarantee
 from airpool._support import plugins
 from airpool.network import NetworkError
 from airpool.network.fading import LAWS
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.spending import total
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.spending import total
 
 NOW = {"m": 2.0}
 
@@ -40,11 +40,12 @@ def _registered():
 def test_a_law_that_changes_is_refused_by_report_and_ledger():
     """Reported were 4.80 of one law, and booked 5.12 of another: outages of .34 and .54 for one network."""
     channel = Channel(fading="moody", gamma=8.0)
-    net = Network.uniform(num_devices=6, noise_std=0.3, inferences=20, channel=channel)
-    said = guarantee(net).worst
-    assert total({mechanism(replace(net, inferences=1), device=0, live=False): 20}, net.delta) == pytest.approx(said)
+    net = Network.uniform(num_devices=6, noise_std=0.3, channel=channel)
+    claim = Claim(inferences=20)
+    said = guarantee(net, claim).worst
+    assert total({mechanism(net, device=0, live=False): 20}, claim.delta) == pytest.approx(said)
     NOW["m"] = 0.6
     with pytest.raises(NetworkError, match=r"moody.*other values now"):
         guarantee(replace(net, channel=replace(channel, gamma=7.0)))
     with pytest.raises(NetworkError, match=r"moody.*other values now"):
-        total({mechanism(replace(net, inferences=1, dimension=65), device=0, live=False): 20}, net.delta)
+        total({mechanism(replace(net, dimension=65), device=0, live=False): 20}, claim.delta)

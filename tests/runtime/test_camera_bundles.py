@@ -9,10 +9,11 @@ pytest.importorskip("PIL.Image")
 from tests.models.photographs import quick_trunk, shop
 
 from airpool.models.codecs import codec as codecs
-from airpool.models.images import calibration, fitting, folder, trunk
+from airpool.models.images import fitting, folder, trunk
 from airpool.models.images.features import features
 from airpool.models.layers import in_numpy
-from airpool.runtime import bundle as bundles
+from airpool_lab import bundle as making
+from airpool_runtime import bundle as bundles
 
 K = 3
 
@@ -21,7 +22,7 @@ class TorchTrunk:
     """Stands for the int8 trunk: the same module in torch."""
 
     view_shape = (3, 224, 224)
-    parts = {"trunk.onnx": b""}  # noqa: RUF012
+    graph = b""
 
     def __init__(self, module):
         self.module = module
@@ -35,7 +36,7 @@ class TorchTrunk:
 def quick():
     with pytest.MonkeyPatch.context() as patch:
         quick_trunk(patch)
-        patch.setattr(bundles, "_quantised", lambda module, views: TorchTrunk(module))
+        patch.setattr(making, "quantise", lambda module, views: TorchTrunk(module))
         yield
 
 
@@ -56,8 +57,8 @@ def model(request, quick, pictures):
 @pytest.mark.parametrize("codec", ["vote", "compact"])
 def test_a_device_of_a_bundle_sends_what_the_model_would(model, pictures, tmp_path, codec):
     model.save(tmp_path / "shop.safetensors")
-    views = calibration.views(pictures)[: 2 * K].reshape(2, K, 3, 224, 224)
-    made = bundles.made(str(tmp_path / "shop.safetensors"), codec=codec, views=views.flatten(0, 1))
+    views = making.folder_views(pictures)[: 2 * K].reshape(2, K, 3, 224, 224)
+    made = making.made(str(tmp_path / "shop.safetensors"), codec=codec, views=views.flatten(0, 1))
     assert len(made.heads) == len(model.heads.classifiers)
     assert made.about["cameras"] == ["cam0", "cam1", "cam2"]
     latents, posteriors = model.seen(views, codec=codec)
@@ -72,8 +73,8 @@ def test_a_device_of_a_bundle_sends_what_the_model_would(model, pictures, tmp_pa
 
 def test_a_bundle_keeps_all_heads_on_disk(model, pictures, tmp_path, monkeypatch):
     model.save(tmp_path / "shop.safetensors")
-    views = calibration.views(pictures, count=2)
-    made = bundles.made(str(tmp_path / "shop.safetensors"), codec="compact", views=views)
+    views = making.folder_views(pictures, count=2)
+    made = making.made(str(tmp_path / "shop.safetensors"), codec="compact", views=views)
     monkeypatch.setattr(bundles, "Int8Trunk", lambda *parts, threads: made.trunk)
     bundles.write(tmp_path / "b.zip", made)
     again = bundles.read(tmp_path / "b.zip")
@@ -87,9 +88,9 @@ def test_a_bundle_keeps_all_heads_on_disk(model, pictures, tmp_path, monkeypatch
 def test_pictures_are_asked_for_and_a_model_of_features_has_no_trunk(model, tmp_path):
     model.save(tmp_path / "shop.safetensors")
     with pytest.raises(ValueError, match="holds no pictures, and int8 is fitted to some: name a folder, --images"):
-        bundles.made(str(tmp_path / "shop.safetensors"))
+        making.made(str(tmp_path / "shop.safetensors"))
     with pytest.raises(ValueError, match="takes no images, so it has no trunk to bundle"):
-        bundles.made("photos")
+        making.made("photos")
 
 
 def test_the_codec_of_one_device_is_its_row_of_all(model):

@@ -12,8 +12,9 @@ import pytest
 import airpool
 from airpool.models.vision import shapes
 from airpool.models.vision.views import views
-from airpool.runtime import bundle as bundles
-from airpool.runtime.sources import Place, source_of
+from airpool_lab import bundle as making
+from airpool_runtime import bundle as bundles
+from airpool_runtime.sources import Place, source_of
 
 pytestmark = pytest.mark.check
 
@@ -22,8 +23,8 @@ pytestmark = pytest.mark.check
 def bundle(tmp_path_factory):
     pytest.importorskip("onnx", reason="the extra bundle is not installed")
     path = tmp_path_factory.mktemp("bundle") / "cameras.zip"
-    some = bundles.calibration_views(airpool.load("modelnet40"), 36)  # fewer than by default: a minute less
-    bundles.write(path, bundles.made(views=some))
+    some = making.calibration_views(airpool.load("modelnet40"), 36)  # fewer than by default: a minute less
+    bundles.write(path, making.made(views=some))
     return path
 
 
@@ -55,7 +56,8 @@ def test_a_bundle_sees_about_what_the_model_sees(bundle, first_shapes):
 def test_a_bundle_runs_without_torch(bundle, tmp_path):
     shape = next(each for each in shapes.all() if each.label == "chair")
     view = views([(shape.vertices, shape.faces)])[0, 0]
-    np.save(tmp_path / "chair_0.npy", (view * 255).round().byte().numpy())
+    (tmp_path / "front" / "chair").mkdir(parents=True)
+    np.save(tmp_path / "front" / "chair" / "0.npy", (view * 255).round().byte().numpy())
     code = f"""
 import sys
 class NoTorch:
@@ -64,9 +66,9 @@ class NoTorch:
             raise ImportError("torch is not installed")
 sys.meta_path.insert(0, NoTorch())
 from pathlib import Path
-from airpool.runtime.bundle import read
-from airpool.runtime.sources import Place, source_of
-source, _ = source_of("folder:{tmp_path}", Place(0, 12), bundle=read(Path({str(bundle)!r}), threads=1))
+from airpool_runtime.bundle import read
+from airpool_runtime.sources import Place, source_of
+source, _ = source_of("images:{tmp_path}", Place(0, 12), bundle=read(Path({str(bundle)!r}), threads=1))
 seen = source(0)
 print(seen.posterior.argmax(), float(seen.latent @ seen.latent))
 """

@@ -21,18 +21,31 @@ from airpool.cli import app
 from airpool.evaluation.audit.adversary import audited
 from airpool.evaluation.audit.claims import measure
 from airpool.evaluation.plan.candidates import brought, built
-from airpool.evaluation.sweep.code import version_of
-from airpool.network import SCHEMES, Channel, Coin, Devices, Network, NetworkError, file, named_scheme, scheme_rules
-from airpool.network.scheme import _of_plugin
+from airpool.evaluation.settings import epsilon
+from airpool.network import (
+    SCHEMES,
+    Channel,
+    Claim,
+    Coin,
+    Devices,
+    Neighbours,
+    Network,
+    NetworkError,
+    Scheme,
+    file,
+    named_scheme,
+)
 from airpool.protocol import alone, live
+from airpool.protocol.device import Seeded
 from airpool.protocol.inference import Simulation, infer_features
-from airpool.protocol.randomness import Seeded
 from airpool.protocol.simulation import receive
-from airpool.protocol.waveform import Waveform, receive_waveform, waveform_report
-from airpool.radio.waveform.uplink import Impairments
-from airpool.runtime import terms
-from airpool.runtime.ledger.mechanism import mechanism, parse
-from airpool.runtime.ledger.spending import total
+from airpool.schemes.scheme import _drawn
+from airpool_lab.sweep import version_of
+from airpool_lab.waveform.reception import Waveform, receive_waveform, waveform_report
+from airpool_lab.waveform.uplink import Impairments
+from airpool_runtime import terms
+from airpool_runtime.ledger.mechanism import mechanism, parse
+from airpool_runtime.ledger.spending import total
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins" / "scheme.py"
 POWER_DBM = (20.0, 30.0, 33.0)
@@ -72,9 +85,17 @@ def test_it_sets_how_often_devices_take_part():
     assert other.devices.column("participation") == pytest.approx((1.0, 1.0, 1000 / 10**3.3))
 
 
-@pytest.mark.parametrize("more", [{}, {"cover_noise": True}, {"inferences": 100}, {"neighbours": "replace"}])
-def test_it_is_accounted_for_as_independent_coins(more):
-    ours, same = airpool.guarantee(network(**more)), airpool.guarantee(coins(**more))
+@pytest.mark.parametrize(
+    ("more", "claim"),
+    [
+        ({}, Claim()),
+        ({"cover_noise": True}, Claim()),
+        ({}, Claim(inferences=100)),
+        ({}, Claim(neighbours=Neighbours.REPLACE)),
+    ],
+)
+def test_it_is_accounted_for_as_independent_coins(more, claim):
+    ours, same = airpool.guarantee(network(**more), claim), airpool.guarantee(coins(**more), claim)
     np.testing.assert_array_equal(ours.epsilon, same.epsilon)
     assert any("Claimed by the plug-in energy-aware" in line for line in ours.assumptions)
 
@@ -100,11 +121,11 @@ def test_a_live_and_a_seeded_device_toss_their_own():
 
 @pytest.mark.parametrize("alone", [False, True])
 def test_the_audit_attacks_it(alone):
-    net, half = (replace(network(delta=0.02), devices=replace(devices(), noise_std=std)) for std in (0.4, 0.2))
-    report = airpool.guarantee(net)
+    net, half = (replace(network(), devices=replace(devices(), noise_std=std)) for std in (0.4, 0.2))
+    report = airpool.guarantee(net, claim := Claim(delta=0.02))
     claimed = float((report.epsilon_local if alone else report.epsilon)[1])
-    right = audited(net, 1, claimed_epsilon=claimed, runs=20_000, seed=1, alone=alone)
-    planted = audited(half, 1, claimed_epsilon=claimed, runs=20_000, seed=1, alone=alone)
+    right = audited(net, claim, 1, claimed_epsilon=claimed, runs=20_000, seed=1, alone=alone)
+    planted = audited(half, claim, 1, claimed_epsilon=claimed, runs=20_000, seed=1, alone=alone)
     assert 0 < right.epsilon_lower <= claimed
     assert planted.violated
 
@@ -140,18 +161,18 @@ def test_the_command_line_takes_it():
 
 
 def test_a_sweep_measures_it_in_its_worker_processes_and_not_again_unless_it_changes(tmp_path, monkeypatch):
-    before, own = version_of("airpool.evaluation.settings:epsilon"), tmp_path / "own.py"
+    before, own = version_of(epsilon), tmp_path / "own.py"
     words = ["sweep", "epsilon", "--set", "scheme=energy-aware:budget_mw=300", "--backend", "pool", "--no-cache"]
     done = CliRunner().invoke(app, ["--plugin", str(EXAMPLE), *words, "--json"])
     assert done.exit_code == 0, done.output
     own.write_text("x = 1", "utf-8")
     monkeypatch.setitem(plugins._loaded, own, None)
-    assert version_of("airpool.evaluation.settings:epsilon") != before
+    assert version_of(epsilon) != before
 
 
 def made(given: Any, name: str = "test-scheme") -> Any:
     @dataclass(frozen=True)
-    class Given:
+    class Given(Scheme):
         name: ClassVar[str] = "test-scheme"
 
         def participation(self, network: Network) -> Any:
@@ -199,14 +220,14 @@ def test_what_follows_from_a_network_goes_by_the_coins_that_were_drawn_first(bat
 @pytest.mark.parametrize(
     "derived",
     [
-        lambda net: replace(net, delta=0.01),
+        lambda net: replace(net, dimension=3),
         lambda net: replace(net, devices=replace(net.devices, weight=0.1)),
         lambda net: airpool.calibrate(net, epsilon=1.0),
         lambda net: mechanism(net, device=2),
-        lambda net: mechanism(replace(net, inferences=10), device=2),
+        lambda net: mechanism(replace(net, colluders=1), device=2),
         lambda net: replace(net, slots=airpool.Slots(3)).one_slot,
         copy.deepcopy,
-        lambda net: Network(devices(), scheme=type(net.scheme)(), dimension=4, inferences=10),
+        lambda net: Network(devices(), scheme=type(net.scheme)(), dimension=4, colluders=1),
         lambda net: file.parse(file.dump(net)),
         lambda net: file.parse(re.sub(r"participation = .*", "", file.dump(net))),
     ],
@@ -240,7 +261,7 @@ def test_an_inference_reports_the_coins_that_it_tosses_or_fails(battery):
 
 
 @dataclass(frozen=True)
-class Clock:
+class Clock(Scheme):
     """A scheme of a module, as another process finds it."""
 
     p: ClassVar[float] = 0.05
@@ -254,11 +275,11 @@ def test_a_network_in_another_process_has_its_coins_or_is_an_error(monkeypatch):
     SCHEMES.register("clock", Clock)
     sent = pickle.dumps(net := Network(devices(), scheme=named_scheme("clock")))
     assert pickle.loads(sent) == net
-    _of_plugin.cache_clear()  # as in a process that has drawn nothing yet
+    _drawn.clear()  # as in a process that has drawn nothing yet
     monkeypatch.setattr(Clock, "p", 1.0)
     with pytest.raises(NetworkError, match=r"scheme 'clock'.* gave device 0 0\.05 and now gives it 1\.0"):
         pickle.loads(sent)
-    _of_plugin.cache_clear()
+    _drawn.clear()
 
 
 def test_a_process_that_sees_other_coins_is_refused_by_the_others(battery):
@@ -274,7 +295,7 @@ def test_a_process_that_sees_other_coins_is_refused_by_the_others(battery):
 def test_a_scheme_that_is_registered_anew_is_asked_anew():
     for p in (0.3, 0.6):
         net = Network(devices(), scheme=made(lambda net, p=p: [p] * 3))
-        assert replace(net, delta=0.01).devices.column("participation") == (p,) * 3
+        assert replace(net, colluders=1).devices.column("participation") == (p,) * 3
 
 
 def by_channel(net: Network) -> list[float]:
@@ -295,7 +316,7 @@ def test_what_changes_the_channel_keeps_the_coins(impairments):
     assert any("Claimed by the plug-in test-scheme" in line for line in ours.assumptions)
     got = receive_waveform(np.zeros((1, 3, 3)), net, rng=np.random.default_rng(0), waveform=waveform, trials=400)
     assert np.mean(got.transmitting) < 0.3 + 5 * 0.5 / 1200**0.5
-    found = audited(net, 0, claimed_epsilon=airpool.guarantee(net).worst, runs=2_000, seed=0)
+    found = audited(net, Claim(), 0, claimed_epsilon=airpool.guarantee(net).worst, runs=2_000, seed=0)
     measured = measure(net, runs=200, rng=np.random.default_rng(0), confidence=0.999)
     assert not any(each.contradicted for each in measured)
     assert not found.violated
@@ -303,7 +324,7 @@ def test_what_changes_the_channel_keeps_the_coins(impairments):
 
 def test_settings_that_cannot_be_compared_are_an_error():
     @dataclass(frozen=True)
-    class Listed:
+    class Listed(Scheme):
         levels: Any = ()
         name: ClassVar[str] = "listed"
 
@@ -320,17 +341,82 @@ def test_it_sees_nothing_that_calibration_changes():
     seen = []
     scheme = made(lambda net: seen.append(net) or [1.0, 1.0, 1.0])
     for std in (0.1, 0.4):
-        Network(replace(devices(), noise_std=std, weight=std, epsilon=std), scheme=scheme, inferences=7)
+        Network(replace(devices(), noise_std=std, weight=std, epsilon=std), scheme=scheme, colluders=1)
     assert seen[0] == seen[1]
     assert seen[0].scheme == Coin()
 
 
 def test_a_class_without_a_name_or_settings_is_refused():
     with pytest.raises(PluginError, match="lacks name, participation"):
-        SCHEMES.register("half", replace)
+        SCHEMES.register("half", replace)  # pyright: ignore[reportArgumentType]
     made(lambda net: [1.0] * 3, name="other")
     with pytest.raises(NetworkError, match=r"its class must say name: ClassVar\[str\] = 'other'"):
         named_scheme("other")
+
+
+@dataclass(frozen=True)
+class Plain:
+    name: ClassVar[str] = "test-scheme"
+
+    def participation(self, network: Network) -> Any:
+        return [1.0] * network.devices.count
+
+
+class Undecorated(Scheme):
+    name: ClassVar[str] = "test-scheme"
+
+    def participation(self, network: Network) -> Any:
+        return [1.0] * network.devices.count
+
+
+@dataclass(frozen=True)
+class Loaded(Coin):  # pyright: ignore[reportGeneralTypeIssues]
+    name: ClassVar[str] = "test-scheme"
+
+
+@dataclass(frozen=True)
+class Abstract(Scheme):
+    name: ClassVar[str] = "test-scheme"
+
+
+@dataclass(frozen=True)
+class OfTwo(Scheme):
+    name: ClassVar[str] = "test-scheme"
+
+    def participation(self, network: Network) -> Any:
+        return [1.0] * network.devices.count
+
+    def check(self, network: Network) -> None:
+        if network.devices.count != 2:
+            raise NetworkError("test-scheme is for two")
+
+
+@dataclass(frozen=True)
+class Biased(OfTwo):
+    coin_bias: ClassVar[float] = -1e-3
+
+
+@dataclass(frozen=True)
+class Either(OfTwo):
+    independent: bool = True  # pyright: ignore[reportIncompatibleVariableOverride]
+
+
+@pytest.mark.parametrize(
+    ("kind", "message"),
+    [
+        (Biased, "coin_bias=-0.001 must be between 0 and 1"),
+        (Either, "independent is of the class, no setting"),
+        (Plain, "must be a frozen dataclass, whose fields are its settings, and a subclass of airpool.Scheme"),
+        (Undecorated, "must be a frozen dataclass"),
+        (Loaded, "must subclass airpool.Scheme itself"),
+        (Abstract, "abstract .*participation"),
+        (OfTwo, "test-scheme is for two"),
+    ],
+)
+def test_a_class_must_be_a_scheme_and_may_refuse_a_network(kind, message):
+    SCHEMES.register("test-scheme", kind)
+    with pytest.raises(NetworkError, match=message):
+        Network(devices(), scheme=named_scheme("test-scheme"))
 
 
 def test_a_setting_that_it_does_not_have_is_an_error():
@@ -340,7 +426,7 @@ def test_a_setting_that_it_does_not_have_is_an_error():
         named_scheme("energy-aware", colour=3)
     with pytest.raises(NetworkError, match=r"energy-aware.*scheme\.budget_mw=-1.0 must be > 0"):
         named_scheme("energy-aware", budget_mw=-1.0)
-    assert scheme_rules(named_scheme("energy-aware", budget_mw=3.0)).options == ("budget_mw",)
+    assert named_scheme("energy-aware", budget_mw=3.0).options() == ("budget_mw",)
 
 
 def test_a_plan_tries_it_beside_the_others():
@@ -348,7 +434,7 @@ def test_a_plan_tries_it_beside_the_others():
     model = airpool.load("modelnet40")
     (found,) = brought(net, ("vote",))
     assert found.words == "vote, scheme energy-aware"
-    built_net = built(found, net, np.full(12, 2.0), model)
+    built_net = built(found, net, Claim(), np.full(12, 2.0), model)
     assert built_net.scheme == net.scheme
     assert built_net.devices.participation == net.devices.participation
     assert airpool.guarantee(built_net).worst <= 2
@@ -376,7 +462,7 @@ def test_running_processes_that_see_other_coins_do_not_start(tmp_path):
         "import airpool\n\n\n"
         '@airpool.register("scheme", "there")\n'
         "@dataclass(frozen=True)\n"
-        "class There:\n"
+        "class There(airpool.Scheme):\n"
         '    name: ClassVar[str] = "there"\n\n'
         "    def participation(self, network):\n"
         '        return [1.0 if "up" in sys.argv else 0.05] * network.devices.count\n',

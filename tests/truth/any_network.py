@@ -10,23 +10,23 @@ from typing import Any
 
 import numpy as np
 
-from airpool.network import Adversary, Channel, Devices, Network, NetworkError, named_scheme
+from airpool.network import Adversary, Channel, Claim, Devices, Network, NetworkError, named_scheme
 from airpool.radio.link import link_of
 
 
-def any_network(seed: int) -> tuple[Network, dict[str, Any]]:
-    """A network, and how `guarantee` is asked about it."""
+def any_network(seed: int) -> tuple[Network, Claim]:
+    """A network, and what is claimed of it."""
     rng = np.random.default_rng([2028, seed])
     while True:
         try:
-            network, asked = _drawn(rng)
+            network, claim = _drawn(rng)
             # Every third eavesdropper never learns the answer.
-            return replace(network, adversary=replace(network.adversary, knows_answer=seed % 3 > 0)), asked
+            return network, replace(claim, knows_answer=seed % 3 > 0)
         except NetworkError:
             continue  # a combination that cannot be made
 
 
-def _drawn(rng: np.random.Generator) -> tuple[Network, dict[str, Any]]:
+def _drawn(rng: np.random.Generator) -> tuple[Network, Claim]:
     def one(*options: Any, p: list[float] | None = None) -> Any:
         return options[rng.choice(len(options), p=p)]
 
@@ -51,35 +51,36 @@ def _drawn(rng: np.random.Generator) -> tuple[Network, dict[str, Any]]:
     # Many inferences are for noise to match.
     noise = np.sqrt(times) ** float(rng.uniform(0.7, 1.1))
     random_channel = not simple or channel.power_rule == "backoff"
+    devices = Devices(
+        count=count,
+        weight=column(0.3 / count, 3 / count, 0.0),
+        clip_norm=column(0.5, 2.0),
+        noise_std=tuple(x * noise / np.sqrt(count) for x in column(0.2, 2.0, 0.0)),
+        participation=one(1.0, column(0.3, 1.0, 0.0, 1.0, 1e-6), column(0.8, 1.0)),
+        power_dbm=tuple(float(x) for x in rng.uniform(20, 30, count)),
+        path_loss_db=float(one(0.0, 0.0, 6.0)),
+    )
+    chosen = named_scheme(
+        scheme,
+        score_rule=one("clip", "scale"),
+        score_bound=float(rng.uniform(0.1, 2.0)),
+        score_noise_std=float(rng.uniform(0.3, 2.0)) * noise,
+        threshold=float(rng.uniform(-0.5, 1.5)),
+        num_selected=int(rng.integers(1, count + 1)),
+    )
+    adversary = Adversary(int(one(0, 0, 1, 2)) if channel.access == "superposed" and count < 25 else 0)
+    dimension, least = int(one(1, 2, 3, 16, 64)), -12 if times == 1 else -10
+    delta = float(10 ** rng.uniform(-4.5, -1.5) if random_channel else 10 ** rng.uniform(least, -2))
+    claim = Claim(delta=delta, neighbours=one(*relations), inferences=times)
     network = Network(
-        devices=Devices(
-            count=count,
-            weight=column(0.3 / count, 3 / count, 0.0),
-            clip_norm=column(0.5, 2.0),
-            noise_std=tuple(x * noise / np.sqrt(count) for x in column(0.2, 2.0, 0.0)),
-            participation=one(1.0, column(0.3, 1.0, 0.0, 1.0, 1e-6), column(0.8, 1.0)),
-            power_dbm=tuple(float(x) for x in rng.uniform(20, 30, count)),
-            path_loss_db=float(one(0.0, 0.0, 6.0)),
-        ),
+        devices=devices,
         channel=channel,
-        scheme=named_scheme(
-            scheme,
-            score_rule=one("clip", "scale"),
-            score_bound=float(rng.uniform(0.1, 2.0)),
-            score_noise_std=float(rng.uniform(0.3, 2.0)) * noise,
-            threshold=float(rng.uniform(-0.5, 1.5)),
-            num_selected=int(rng.integers(1, count + 1)),
-        ),
-        adversary=Adversary(int(one(0, 0, 1, 2)) if channel.access == "superposed" and count < 25 else 0),
-        dimension=int(one(1, 2, 3, 16, 64)),
-        delta=float(
-            10 ** rng.uniform(-4.5, -1.5) if random_channel else 10 ** rng.uniform(-12 if times == 1 else -10, -2)
-        ),
-        neighbours=one(*relations),
+        scheme=chosen,
+        adversary=adversary,
+        dimension=dimension,
         cover_noise=bool(rng.random() < 0.3),
         colluders=int(min(absent[0], count - 1)),
         dropouts=int(min(absent[1], count - 1)),
-        inferences=times,
     )
     if channel.access != "secure":
         gamma = link_of(network).gamma
@@ -89,7 +90,7 @@ def _drawn(rng: np.random.Generator) -> tuple[Network, dict[str, Any]]:
             gamma *= 0.05
         network = replace(network, channel=replace(channel, noise_std=gamma * float(rng.uniform(0, 1.0)) / count))
     named = (int(rng.integers(count)),) if count > 2 and rng.random() < 0.1 else ()
-    return network, {"colluding": named, "credit_channel_noise": bool(rng.random() < 0.2)}
+    return network, replace(claim, colluding=named, credit_channel_noise=bool(rng.random() < 0.2))
 
 
 def _channel(rng: np.random.Generator, scheme: str) -> Channel:

@@ -12,23 +12,23 @@ import numpy as np
 import torch
 
 from airpool.account.guarantee import guarantee, realised_epsilon, score_epsilon
-from airpool.account.waveform import waveform_epsilon
+from airpool.evaluation import mse
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
-from airpool.evaluation.prediction import predict
-from airpool.evaluation.theory import accuracy, mse
-from airpool.evaluation.theory.law import law
-from airpool.evaluation.theory.server import LayeredServer
-from airpool.network import Channel, Coin, Network, Threshold
+from airpool.network import Channel, Claim, Coin, Network, Threshold
 from airpool.protocol.inference import Simulation, infer_features
 from airpool.protocol.simulation import receive
 from airpool.radio.beam import beam
 from airpool.radio.link import level, link_of
-from airpool.radio.waveform.frame import Frame
-from airpool.radio.waveform.uplink import Impairments, uplink
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.spending import total
 from airpool.schemes.scores import Uncertainty
+from airpool_lab.theory import prediction
+from airpool_lab.theory.prediction import law, predict
+from airpool_lab.theory.server import LayeredServer
+from airpool_lab.waveform.frame import Frame
+from airpool_lab.waveform.reception import waveform_epsilon
+from airpool_lab.waveform.uplink import Impairments, uplink
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.spending import total
 
 from .oracle import Oracle, Picked
 from .radio import Radio
@@ -96,47 +96,47 @@ def below(value: float, sample: np.ndarray, what: str) -> str:
 
 
 @lru_cache(maxsize=128)
-def report(network: Network):
-    return guarantee(network)
+def report(network: Network, claim: Claim):
+    return guarantee(network, claim)
 
 
 @lru_cache(maxsize=128)
-def oracle(network: Network) -> Oracle:
-    return Oracle(Radio(network, link_of(network).gamma, beam), seed=1)
+def oracle(network: Network, claim: Claim) -> Oracle:
+    return Oracle(Radio(network, link_of(network).gamma, beam), claim, seed=1)
 
 
-def refuted(network: Network, epsilon: float, delta: float) -> str:
-    return f"ε = {epsilon:.5g}, but δ ≥ {delta:.4g} > {network.delta:g}" if delta > network.delta * (1 + 1e-6) else ""
+def refuted(claim: Claim, epsilon: float, delta: float) -> str:
+    return f"ε = {epsilon:.5g}, but δ ≥ {delta:.4g} > {claim.delta:g}" if delta > claim.delta * (1 + 1e-6) else ""
 
 
-def device_holds(network: Network, epsilon: float) -> str:
+def device_holds(network: Network, claim: Claim, epsilon: float) -> str:
     """Also where a channel that stands still is drawn again."""
-    found = oracle(network).delta(0, epsilon * (1 + 1e-6))
-    if not network.channel.redrawn and network.inferences > 1:
-        again = Oracle(Radio(network, link_of(network).gamma, beam), seed=1, redrawn=True)
+    found = oracle(network, claim).delta(0, epsilon * (1 + 1e-6))
+    if not network.channel.redrawn and claim.inferences > 1:
+        again = Oracle(Radio(network, link_of(network).gamma, beam), claim, seed=1, redrawn=True)
         found = max(found, again.delta(0, epsilon * (1 + 1e-6)))
-    return refuted(network, epsilon, found)
+    return refuted(claim, epsilon, found)
 
 
-def local_holds(network: Network, epsilon: float) -> str:
-    coin = isinstance(network.scheme, Coin) and network.neighbours != "remove"
-    return refuted(network, epsilon, oracle(network).local_delta(0, epsilon * (1 + 1e-6)) if coin else 0.0)
+def local_holds(network: Network, claim: Claim, epsilon: float) -> str:
+    coin = isinstance(network.scheme, Coin) and claim.neighbours != "remove"
+    return refuted(claim, epsilon, oracle(network, claim).local_delta(0, epsilon * (1 + 1e-6)) if coin else 0.0)
 
 
-def object_holds(network: Network, epsilon: float) -> str:
-    skip = network.neighbours == "remove" or network.channel.access == "orthogonal"
-    return refuted(network, epsilon, 0.0 if skip else oracle(network).object_delta(epsilon * (1 + 1e-6)))
+def object_holds(network: Network, claim: Claim, epsilon: float) -> str:
+    skip = claim.neighbours == "remove" or network.channel.access == "orthogonal"
+    return refuted(claim, epsilon, 0.0 if skip else oracle(network, claim).object_delta(epsilon * (1 + 1e-6)))
 
 
-def overheard(network: Network) -> float:
+def overheard(network: Network, claim: Claim) -> float:
     """0 where nobody listens elsewhere."""
-    found = report(network).epsilon_eavesdropper
+    found = report(network, claim).epsilon_eavesdropper
     return 0.0 if found is None else float(found[0])
 
 
-def overheard_holds(network: Network, epsilon: float) -> str:
-    coin = isinstance(network.scheme, Coin) and network.neighbours != "remove" and network.adversary.antennas
-    return refuted(network, epsilon, oracle(network).overheard_delta(0, epsilon * (1 + 1e-6)) if coin else 0.0)
+def overheard_holds(network: Network, claim: Claim, epsilon: float) -> str:
+    coin = isinstance(network.scheme, Coin) and claim.neighbours != "remove" and network.adversary.antennas
+    return refuted(claim, epsilon, oracle(network, claim).overheard_delta(0, epsilon * (1 + 1e-6)) if coin else 0.0)
 
 
 def faded(network: Network) -> Network:
@@ -146,51 +146,58 @@ def faded(network: Network) -> Network:
     return replace(network, channel=replace(network.channel, fading="rayleigh", outage=0.01))
 
 
-def selected(network: Network) -> float:
+def selected(network: Network, claim: Claim) -> float:
     """0 where no draw of the channel enters ε."""
-    found = report(faded(network)).epsilon_if_selected
+    found = report(faded(network), claim).epsilon_if_selected
     return 0.0 if found is None else float(found[0])
 
 
-def selected_holds(network: Network, epsilon: float) -> str:
+def selected_holds(network: Network, claim: Claim, epsilon: float) -> str:
     network = faded(network)
-    found = report(network)
+    found = report(network, claim)
     if found.epsilon_if_selected is None:
         return ""
     radio = Radio(network, link_of(network).gamma, beam)
-    picked = Picked(radio, seed=1, outages=found.outages_if_selected)
-    return refuted(network, epsilon, picked.picked_delta(0, epsilon * (1 + 1e-6)))
+    picked = Picked(radio, claim, seed=1, outages=found.outages_if_selected)
+    return refuted(claim, epsilon, picked.picked_delta(0, epsilon * (1 + 1e-6)))
 
 
-def realised(network: Network) -> float:
-    return float(np.max(realised_epsilon(network, np.ones(network.devices.count))))
+def realised(network: Network, claim: Claim) -> float:
+    return float(np.max(realised_epsilon(network, np.ones(network.devices.count), claim)))
 
 
-def realised_holds(network: Network, epsilon: float) -> str:
+def realised_holds(network: Network, claim: Claim, epsilon: float) -> str:
     """Everybody was received: no less than where everybody always is."""
     always = replace(network, devices=replace(network.devices, participation=1.0))
     always = replace(always, channel=replace(network.channel, fading="none", k_factor_db=Channel.k_factor_db))
-    return device_holds(always, epsilon)
+    return device_holds(always, claim, epsilon)
 
 
-def over_samples(network: Network) -> float:
+def over_samples(network: Network, claim: Claim) -> float:
     """Everybody takes part, which is what samples are accounted for with; a participation of .9 is left as it is."""
     if set(network.devices.column("participation")) == {0.8}:
         network = replace(network, devices=replace(network.devices, participation=1.0))
     symbols = -(-network.dimension // 2)
     shape = (1, network.devices.count)
     link = uplink(shape, symbols, Frame(), Impairments(pilot_noise_std=0.1), np.random.default_rng(2))
-    return float(np.max(waveform_epsilon(network, link)))
+    return float(np.max(waveform_epsilon(network, link, claim)))
 
 
-def booked(network: Network) -> float:
-    return total({mechanism(network, device=0, live=False): network.inferences}, network.delta)
+def booked(network: Network, claim: Claim) -> float:
+    uses = {mechanism(network, device=0, live=claim.live): claim.inferences}
+    return total(uses, claim.delta, claim.neighbours)
 
 
-def scored(network: Network) -> float:
+def booked_holds(network: Network, claim: Claim, epsilon: float) -> str:
+    """A ledger's colluders are those of the network."""
+    return device_holds(network, replace(claim, colluding=()), epsilon)
+
+
+def scored(network: Network, claim: Claim) -> float:
     """What scores cost; where a coin decides, as if they did."""
     coin = isinstance(network.scheme, Coin)
-    return float(score_epsilon(replace(network, scheme=Threshold(score_noise_std=1.0)) if coin else network)[0])
+    scores = replace(network, scheme=Threshold(score_noise_std=1.0)) if coin else network
+    return float(score_epsilon(scores, claim)[0])
 
 
 def certificate(network: Network, kind: Callable[..., np.ndarray]) -> float:
@@ -209,7 +216,7 @@ def chebyshev(network: Network) -> float:
     return found.server.chebyshev
 
 
-def evaluated(network: Network) -> float:
+def evaluated(network: Network, claim: Claim) -> float:
     z = torch.as_tensor(latents(network))
     bits = scores(network)
     ((A, b),) = server(network).layers
@@ -223,18 +230,20 @@ def evaluated(network: Network) -> float:
             participation=0.5 if network.scheme.name == "2.1" else None,
         ),
         network,
+        claim,
         trials=TRIALS,
     )
-    assert np.array_equal(found.report.epsilon, report(network).epsilon)
+    assert np.array_equal(found.report.epsilon, report(network, claim).epsilon)
     return found.mse
 
 
-def inferred(network: Network) -> float:
+def inferred(network: Network, claim: Claim) -> float:
     rng = np.random.default_rng(3)
     classifier = rng.standard_normal((CLASSES, network.dimension))
     out = infer_features(
         latents(network),
         network,
+        claim,
         server=classifier,
         rng=rng,
         uncertainty=Uncertainty(scores=scores(network), num_classes=40),
@@ -247,7 +256,7 @@ def public_noise(network: Network) -> float:
     return level(network, participation=0.5 if network.scheme.name == "2.1" else None).noise_std
 
 
-def measured_holds(network: Network, value: float) -> str:
+def measured_holds(network: Network, claim: Claim, value: float) -> str:
     """The error of one slot; that of a mean over several is smaller."""
     if network.slots.count == 1:
         return near(value, seen(network).square, "measured square error")
@@ -259,60 +268,69 @@ class Column:
     """walks: names of the public functions that the number comes from."""
 
     walks: tuple[str, ...]
-    number: Callable[[Network], float]
-    holds: Callable[[Network, float], str] = lambda network, value: ""
+    number: Callable[[Network, Claim], float]
+    holds: Callable[[Network, Claim, float], str] = lambda network, claim, value: ""
+
+
+def transmitted(
+    walks: tuple[str, ...],
+    number: Callable[[Network], float],
+    holds: Callable[[Network, float], str] = lambda network, value: "",
+) -> Column:
+    """A number of what is transmitted, whatever is claimed of it."""
+    return Column(walks, lambda net, claim: number(net), lambda net, claim, value: holds(net, value))
 
 
 COLUMNS: dict[str, Column] = {
-    "epsilon": Column(("guarantee",), lambda net: float(report(net).epsilon[0]), device_holds),
-    "local": Column(("guarantee",), lambda net: float(report(net).epsilon_local[0]), local_holds),
-    "object": Column(("guarantee",), lambda net: report(net).epsilon_object, object_holds),
+    "epsilon": Column(("guarantee",), lambda *asked: float(report(*asked).epsilon[0]), device_holds),
+    "local": Column(("guarantee",), lambda *asked: float(report(*asked).epsilon_local[0]), local_holds),
+    "object": Column(("guarantee",), lambda *asked: report(*asked).epsilon_object, object_holds),
     "eaves": Column(
-        ("guarantee", "eavesdropped"),
+        ("guarantee", "elsewhere"),
         overheard,
         overheard_holds,
     ),
     "selected": Column(("guarantee",), selected, selected_holds),
     "realised": Column(("realised_epsilon",), realised, realised_holds),
     "waveform": Column(("waveform_epsilon",), over_samples),
-    "booked": Column(("total", "mechanism"), booked, device_holds),
+    "booked": Column(("total", "mechanism"), booked, booked_holds),
     "scores": Column(("score_epsilon",), scored),
     "inferred": Column(("infer_features", "report_of"), inferred, device_holds),
-    "error": Column(
+    "error": transmitted(
         ("error",),
         lambda net: float(mse.error(latents(net), net).total.mean()),
         lambda net, value: near(value, seen(net).square, "mean square error"),
     ),
-    "expected": Column(
+    "expected": transmitted(
         ("expected",),
         lambda net: float(mse.expected(latents(net), net)[0, 0]),
         lambda net, value: near(value, seen(net).estimate[0, :, 0], "expected estimate"),
     ),
-    "silent": Column(
+    "silent": transmitted(
         ("no_answer",),
-        accuracy.no_answer,
+        prediction.no_answer,
         lambda net, value: near(value, seen(net).silent.astype(np.float64), "no answer"),
     ),
-    "halves": Column(
+    "halves": transmitted(
         ("half_spaces", "law"),
-        lambda net: certificate(net, accuracy.half_spaces),
+        lambda net: certificate(net, prediction.half_spaces),
         lambda net, value: below(value, seen(net).right.astype(np.float64), "half-spaces"),
     ),
-    "ball": Column(
+    "ball": transmitted(
         ("ball", "law"),
-        lambda net: certificate(net, accuracy.ball),
+        lambda net: certificate(net, prediction.ball),
         lambda net, value: below(value, seen(net).right.astype(np.float64), "ball"),
     ),
-    "ceiling": Column(
+    "ceiling": transmitted(
         ("ceiling", "law"),
-        lambda net: certificate(net, accuracy.ceiling),
+        lambda net: certificate(net, prediction.ceiling),
         lambda net, value: below(-value, -seen(net).right.astype(np.float64), "ceiling"),
     ),
-    "chebyshev": Column(
+    "chebyshev": transmitted(
         ("predict", "chebyshev"),
         lambda net: chebyshev(quiet(net)),
         lambda net, value: below(value, seen(quiet(net)).right.astype(np.float64), "Chebyshev"),
     ),
-    "level": Column(("level", "level_of"), public_noise),
+    "level": transmitted(("level", "level_of"), public_noise),
     "measured": Column(("evaluate",), evaluated, measured_holds),
 }

@@ -1,8 +1,9 @@
 """δ of a device at any ε, from below, written apart from airpool's account.
 
-A network is read by its attributes; of airpool nothing is imported. Participation, outage and colluders are a law on a
-grid whose noise is rounded up, errors and antennas are drawn (a bound that fails once in 1e9), streams are composed
-with losses rounded down (curves.py). So a claimed ε is refuted where δ at this ε is above the network's own.
+A network and its claim are read by their attributes; of airpool nothing is imported. Participation, outage and
+colluders are a law on a grid whose noise is rounded up, errors and antennas are drawn (a bound that fails once in 1e9),
+streams are composed with losses rounded down (curves.py). So a claimed ε is refuted where δ at this ε is above the
+claim's own.
 """
 
 from dataclasses import dataclass, field, replace
@@ -36,11 +37,10 @@ _CELLS, _KINDS = 400, 12
 
 @dataclass(frozen=True)
 class Oracle:
-    """Lower bounds on δ for the devices of one network; seen: how it is looked at."""
+    """Lower bounds on δ for the devices of one network."""
 
     radio: Radio
-    colluding: tuple[int, ...] = ()
-    credit_channel_noise: bool = False
+    claim: Any
     seed: int = 0
     redrawn: bool | None = None
     rng: np.random.Generator = field(init=False)
@@ -65,11 +65,11 @@ class Oracle:
         return float(self.radio.column("weight")[k] * self.radio.column("clip_norm")[k])
 
     def distance(self, k: int) -> float:
-        return self.shift(k) * (2 if self.net.neighbours == "replace" else 1)
+        return self.shift(k) * (2 if self.claim.neighbours == "replace" else 1)
 
     @cached_property
     def extra(self) -> float:
-        credited = self.credit_channel_noise and self.net.channel.access != "secure"
+        credited = self.claim.credit_channel_noise and self.net.channel.access != "secure"
         return (self.net.channel.noise_std / self.radio.gamma) ** 2 if credited else 0.0
 
     def lending(self, k: int) -> Floats:
@@ -84,7 +84,7 @@ class Oracle:
         if self.net.cover_noise:
             p = np.ones_like(p)
         honest = np.ones(self.radio.count, dtype=bool)
-        honest[list(self.colluding)] = False
+        honest[list(self.claim.colluding)] = False
         honest[k] = False
         absent = min(self.net.colluders + self.net.dropouts, int(honest.sum()))
         for j in np.argsort(-np.where(honest, self.variance * p, -1.0))[:absent]:
@@ -149,7 +149,7 @@ class Oracle:
         if not np.isfinite(epsilon) or self.distance(k) == 0:
             return 0.0
         p = float(self.radio.column("participation")[k])
-        mu = np.sqrt(self.net.inferences) * self.distance(k) / np.sqrt(max(self.variance[k], 1e-300))
+        mu = np.sqrt(self.claim.inferences) * self.distance(k) / np.sqrt(max(self.variance[k], 1e-300))
         return float(gaussian(epsilon, mu)) if p > 0 else 0.0
 
     def squares(self, k: int, law: Law) -> Floats:
@@ -170,7 +170,7 @@ class Oracle:
         """A lower bound on δ of device k at ε, over `times` inferences."""
         if not np.isfinite(epsilon):
             return 0.0
-        times = int(self.net.inferences) if times is None else times
+        times = int(self.claim.inferences) if times is None else times
         law = self.law(k) if law is None else law
         if self.net.scheme.name == "2.2":
             return by_rank(self, k, epsilon, times)
@@ -182,7 +182,7 @@ class Oracle:
                 for v in corners
             )
         p = float(self.radio.column("participation")[k])
-        if self.net.neighbours == "remove" or (self.net.cover_noise and p < 1):
+        if self.claim.neighbours == "remove" or (self.net.cover_noise and p < 1):
             return self._hidden(k, epsilon, times, law, p)
         return self._visible(k, epsilon, times, law, p, p)
 
@@ -232,7 +232,7 @@ class Oracle:
 
     def _hidden(self, k: int, epsilon: float, times: int, law: Law, p: float) -> float:
         """Nobody sees whether device k takes part, or whether it is there at all."""
-        own, shift, gone = self.variance[k], self.shift(k), self.net.neighbours == "remove"
+        own, shift, gone = self.variance[k], self.shift(k), self.claim.neighbours == "remove"
         if p == 0 and not gone:
             return 0.0
         if not self.renewed and (not self.aligned or bool(np.any(self.outage > 0))):
@@ -253,7 +253,7 @@ class Oracle:
             if gone:
                 pair = removal(p, shift, own, noise, self.net.coordinates) if p > 0 else None
             else:
-                pair = hidden_replace(p, mu) if self.net.neighbours == "replace" else hidden_zero_out(p, mu)
+                pair = hidden_replace(p, mu) if self.claim.neighbours == "replace" else hidden_zero_out(p, mu)
             if pair is None or (mu == 0 and not gone):
                 return 0.0
             parts.append((float(share), pair))
@@ -282,11 +282,11 @@ class Oracle:
         if not np.isfinite(epsilon):
             return 0.0
         found = self._overheard(k, epsilon)
-        return found if self.net.inferences == 1 else max(found, self._overheard(k, epsilon, moves=True))
+        return found if self.claim.inferences == 1 else max(found, self._overheard(k, epsilon, moves=True))
 
     def _overheard(self, k: int, epsilon: float, *, moves: bool = False) -> float:
         """moves: to a new place for each inference."""
-        times, lending = self.net.inferences, self.lending(k)
+        times, lending = self.claim.inferences, self.lending(k)
         p = float(self.radio.column("participation")[k])
         certain = p == 1 and bool(np.all((lending == 0) | (lending == 1)))
         still = not self.renewed or (self.net.channel.fading == "none" and not self.net.channel.csi_error_std)
@@ -295,7 +295,7 @@ class Oracle:
         beams = self.net.channel.antennas > 1 and self.net.channel.fading != "none"
         places = DRAWS if often == 1 or still else 400 if beams else 3000
         at = (places * often, 1) if moves else (places, 1 if still else often)
-        v = self.radio.overheard(at[1], at[0], self.rng)
+        v = self.radio.overheard(at[1], at[0], self.rng, answered=self.claim.knows_answer)
         v = v.reshape(places, often, *v.shape[2:]) if moves else np.broadcast_to(v, (places, often, *v.shape[2:]))
         there = (self.rng.random(v.shape[:3]) < lending).astype(np.float64)
         noise = others_noise(v, self.variance, there, k)
@@ -329,9 +329,9 @@ class Picked(Oracle):
         if self.outages is not None:
             return self.delta(k, epsilon)
         certain = np.all(self.radio.column("participation") == 1) and self.net.scheme.name == "1"
-        if not certain or self.net.neighbours == "remove":
+        if not certain or self.claim.neighbours == "remove":
             return 0.0
         law = self._drawn(k)
         square = np.sort(np.where(np.isfinite(law.noise), self.squares(k, law), 0.0))
         # One in 200 of the draws: next to never are fewer than one in a thousand among all.
-        return float(gaussian(epsilon, np.sqrt(self.net.inferences * square[-DRAWS // 200])))
+        return float(gaussian(epsilon, np.sqrt(self.claim.inferences * square[-DRAWS // 200])))

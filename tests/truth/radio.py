@@ -76,10 +76,10 @@ class Radio:
             ratio = np.where(q > 0, q * gain / estimate * turn, 0.0)
         return ratio[..., None] * direction
 
-    def overheard(self, n: int, places: int, rng: np.random.Generator) -> Complex:
+    def overheard(self, n: int, places: int, rng: np.random.Generator, *, answered: bool) -> Complex:
         """The same for an eavesdropper, (places, n, K, M): its channels stay, gains are drawn anew n times.
 
-        One that learns the answer has the server's antennas as well, as its last ones.
+        answered: it learns the answer, and so has the server's antennas as well, as its last ones.
         """
         shape = (places, n, self.count)
         q, estimate, gain, direction = self._sent(places * n, rng)
@@ -88,7 +88,7 @@ class Radio:
         with np.errstate(divide="ignore", invalid="ignore"):
             sent, here = np.where(q > 0, q / np.abs(estimate), 0.0), np.where(q > 0, q * gain / estimate * turn, 0.0)
         heard = sent.reshape(shape)[..., None] * elsewhere
-        if not self.network.adversary.knows_answer:
+        if not answered:
             return heard
         return np.concatenate([heard, (here[..., None] * direction).reshape(*shape, -1)], axis=-1)
 

@@ -1,4 +1,4 @@
-"""Every setting of a network, each with a network before and after it is changed, where it matters.
+"""Every setting of a network and of a claim, each with both before and after it is changed, where it matters.
 
 `devices.noise_std` is a field; `channel.access=secure` is a field that is one of a few words, each of which has a row.
 """
@@ -7,7 +7,7 @@ from dataclasses import fields, replace
 from enum import StrEnum
 from typing import Any, get_args, get_type_hints
 
-from airpool.network import SCHEMES, Adversary, Channel, Devices, Network, Ranking, Slots, Threshold
+from airpool.network import SCHEMES, Adversary, Channel, Claim, Devices, Network, Ranking, Slots, Threshold
 from airpool.network.fading import LAWS
 
 BASE = Network(
@@ -15,11 +15,11 @@ BASE = Network(
     channel=Channel(noise_std=0.3),
     adversary=Adversary(1),
     dimension=2,
-    delta=1e-2,
 )
+CLAIM = Claim(delta=1e-2)
 FADED = replace(BASE, channel=replace(BASE.channel, fading="rayleigh", outage=0.1))
 RICIAN = replace(BASE, channel=replace(BASE.channel, fading="rician", outage=0.05))
-STREAM = replace(FADED, inferences=5, devices=replace(FADED.devices, participation=1.0))
+STEADY = replace(FADED, devices=replace(FADED.devices, participation=1.0))
 FULL = replace(BASE, devices=replace(BASE.devices, participation=1.0))
 BEAM = replace(FADED, devices=Devices(count=2, weight=0.5, noise_std=0.1))
 QUIET = replace(BASE, channel=Channel(), adversary=Adversary(0))
@@ -28,11 +28,14 @@ SLOTTED = replace(BASE, slots=Slots(4, sure=0.7))
 RANKED = replace(BASE, scheme=Ranking(num_selected=2, score_noise_std=1.0))
 
 
-def changed(network: Network, part: str, **change: Any) -> Network:
-    """The network with one setting of one of its parts changed."""
-    if part == "network":
-        return replace(network, **change)
-    return replace(network, **{part: replace(getattr(network, part), **change)})
+def asked(row: str) -> tuple[tuple[Network, Claim], tuple[Network, Claim]]:
+    """The network and its claim, before the change of a row and after it."""
+    network, part, change = SETTINGS[row]
+    claim = replace(CLAIM, inferences=5) if network is STEADY else CLAIM
+    if part == "claim":
+        return (network, claim), (network, replace(claim, **change))
+    after = change if part == "network" else {part: replace(getattr(network, part), **change)}
+    return (network, claim), (replace(network, **after), claim)
 
 
 # Row → (network before, part, change).
@@ -59,11 +62,10 @@ SETTINGS: dict[str, tuple[Network, str, dict[str, Any]]] = {
     "channel.outage": (FADED, "channel", {"outage": 0.3}),
     "channel.csi_error_std": (BASE, "channel", {"csi_error_std": 0.2}),
     "channel.phase_error_std": (BASE, "channel", {"phase_error_std": 0.4}),
-    "channel.redrawn": (STREAM, "channel", {"redrawn": False}),
+    "channel.redrawn": (STEADY, "channel", {"redrawn": False}),
     "channel.antennas": (BASE, "channel", {"antennas": 2}),
     "channel.antennas, faded": (BEAM, "channel", {"antennas": 4}),
     "adversary.antennas": (BASE, "adversary", {"antennas": 2}),
-    "adversary.knows_answer": (BASE, "adversary", {"knows_answer": False}),
     "scheme=2.1": (BASE, "network", {"scheme": Threshold(score_noise_std=1.0)}),
     "scheme=2.2": (BASE, "network", {"scheme": Ranking(num_selected=2, score_noise_std=1.0)}),
     "scheme.score": (SCORED, "scheme", {"score": "min"}),
@@ -73,17 +75,22 @@ SETTINGS: dict[str, tuple[Network, str, dict[str, Any]]] = {
     "scheme.threshold": (SCORED, "scheme", {"threshold": 1.5}),
     "scheme.num_selected": (RANKED, "scheme", {"num_selected": 3}),
     "dimension": (BASE, "network", {"dimension": 4}),
-    "delta": (BASE, "network", {"delta": 1e-3}),
-    "neighbours=replace": (BASE, "network", {"neighbours": "replace"}),
-    "neighbours=remove": (FULL, "network", {"neighbours": "remove"}),
     "cover_noise": (BASE, "network", {"cover_noise": True}),
     "colluders": (BASE, "network", {"colluders": 1}),
     "dropouts": (BASE, "network", {"dropouts": 1}),
-    "inferences": (BASE, "network", {"inferences": 5}),
     "slots.count": (BASE, "slots", {"count": 4}),
     "slots.sure": (SLOTTED, "slots", {"sure": 0.999}),
     "slots.redrawn": (SLOTTED, "slots", {"redrawn": False}),
     "slots.abstain": (SLOTTED, "slots", {"abstain": True}),
+    "claim.delta": (BASE, "claim", {"delta": 1e-3}),
+    "claim.neighbours=replace": (BASE, "claim", {"neighbours": "replace"}),
+    "claim.neighbours=remove": (FULL, "claim", {"neighbours": "remove"}),
+    "claim.inferences": (BASE, "claim", {"inferences": 5}),
+    "claim.colluding": (BASE, "claim", {"colluding": (1,)}),
+    "claim.credit_channel_noise": (BASE, "claim", {"credit_channel_noise": True}),
+    "claim.live": (BASE, "claim", {"live": True}),
+    "claim.per_event": (BASE, "claim", {"per_event": 5}),
+    "claim.knows_answer": (BASE, "claim", {"knows_answer": False}),
 }
 
 
@@ -93,7 +100,8 @@ def every_setting() -> set[str]:
     default = {"superposed", "truncate", "complex", "zero-out", "posterior"}  # every other word is a change from these
     parts: dict[str, tuple[type[Any], ...]] = {
         "": (Network,), "devices.": (Devices,), "channel.": (Channel,), "adversary.": (Adversary,), "slots.": (Slots,),
-        "scheme.": tuple(SCHEMES.get(name).settings for name in SCHEMES.builtin),
+        "claim.": (Claim,),
+        "scheme.": tuple(SCHEMES.get(name) for name in SCHEMES.builtin),
     }  # fmt: skip
     for prefix, kinds in parts.items():
         for kind in kinds:

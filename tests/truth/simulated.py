@@ -59,7 +59,7 @@ def by_rank(oracle: Any, k: int, epsilon: float, times: int) -> float:
     order = others[np.argsort(oracle.variance[others])]
     likely = set(order[: scheme.num_selected - 1].tolist())
     honest = np.ones(oracle.radio.count, dtype=bool)
-    honest[list(oracle.colluding)] = False
+    honest[list(oracle.claim.colluding)] = False
     absent = min(net.colluders + net.dropouts, len(others))
     for j in sorted((j for j in likely if honest[j]), key=lambda j: -oracle.variance[j])[:absent]:
         honest[j] = False

@@ -1,7 +1,7 @@
-"""Every number that airpool promises or measures, under every setting of a network: the tables below.
+"""Every number that airpool promises or measures, under every setting of a network and a claim: the tables below.
 
-How to read them: a row changes one setting, from a network before to a network after it (settings.py). A column is one
-number, by the function that computes it (columns.py). A cell says what happens to the number:
+How to read them: a row changes one setting, from a network and a claim before to those after it (settings.py). A column
+is one number, by the function that computes it (columns.py). A cell says what happens to the number:
 
     +  it rises         x  the function refuses the network, in an error that names the setting
     -  it falls         ~  it may do either
@@ -17,15 +17,14 @@ end until it has a row, a column, or a line in ELSEWHERE that says where its num
 import ast
 import re
 from functools import lru_cache
-from pathlib import Path
 
 import pytest
 
-import airpool
-from airpool.network import Network
+from airpool.network import Claim, Network
+from tests.sources import MODULES, PACKAGES
 
 from .columns import COLUMNS
-from .settings import SETTINGS, changed, every_setting
+from .settings import SETTINGS, asked, every_setting
 
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 
@@ -60,7 +59,6 @@ channel.redrawn                     +     =      +     ~        x        x      
 channel.antennas                    +     =      +     +        *        x      +      =        +    +
 channel.antennas, faded             +     =      +     ~        *        x      +      =        +    =
 adversary.antennas                  =     =      =     +        =        =      =      =        =    =
-adversary.knows_answer              =     =      =     -        =        =      =      =        =    =
 scheme=2.1                          +     +      +     +        x        x      +      =        +    +
 scheme=2.2                          +     +      +     +        x        x      +      +        +    +
 scheme.score                        =     =      =     =        x        x      =      =        =    =
@@ -70,17 +68,22 @@ scheme.score_noise_std              -     -      =     -        x        x      
 scheme.threshold                    -     -      =     -        x        x      -      +        -    -
 scheme.num_selected                 -     =      =     =        x        x      -      =        -    =
 dimension                           =     =      =     =        =        =      =      =        =    =
-delta                               +     +      +     +        +        +      +      +        +    +
-neighbours=replace                  +     +      +     +        +        +      +      =        +    +
-neighbours=remove                   +     +      +     +        x        x      +      x        +    +
 cover_noise                         -     =      -     -        =        =      -      =        -    -
 colluders                           +     =      +     +        +        x      +      =        +    +
 dropouts                            +     =      +     +        +        x      +      =        +    +
-inferences                          +     +      +     +        x        +      +      +        +    +
 slots.count                         +     +      +     +        x        +      =      +        +    +
 slots.sure                          =     =      =     =        x        =      =      =        =    =
 slots.redrawn                       +     =      +     -        x        =      +      -        +    +
 slots.abstain                       =     =      =     =        x        =      =      =        =    =
+claim.delta                         +     +      +     +        +        +      +      +        +    +
+claim.neighbours=replace            +     +      +     +        +        +      +      =        +    +
+claim.neighbours=remove             +     +      +     +        x        x      +      x        +    +
+claim.inferences                    +     +      +     +        x        +      +      +        +    +
+claim.colluding                     +     =      +     +        +        x      =      =        +    +
+claim.credit_channel_noise          -     =      -     =        -        =      =      =        -    -
+claim.live                          =     =      =     +        =        x      =      =        =    =
+claim.per_event                     =     =      =     =        =        =      =      =        =    =
+claim.knows_answer                  =     =      =     -        =        =      =      =        =    =
 """
 
 # Mean square error, expected estimate, how often there is no answer, certificates of accuracy from below and (ceiling)
@@ -113,7 +116,6 @@ channel.redrawn                   =        =      =      =    =       =         
 channel.antennas                  =        =      =      =    =       =         =     =        =
 channel.antennas, faded           *        *      *      *    *       *         *     ~        ~
 adversary.antennas                =        =      =      =    =       =         =     =        =
-adversary.knows_answer            =        =      =      =    =       =         =     =        =
 scheme=2.1                        x        x      x      x    x       x         x     -        +
 scheme=2.2                        x        x      x      x    x       x         x     -        -
 scheme.score                      x        x      x      x    x       x         x     =        =
@@ -123,17 +125,22 @@ scheme.score_noise_std            x        x      x      x    x       x         
 scheme.threshold                  x        x      x      x    x       x         x     =        -
 scheme.num_selected               x        x      x      x    x       x         x     +        +
 dimension                         +        -      =      -    -       +         -     +        +
-delta                             =        =      =      =    =       =         =     =        =
-neighbours=replace                =        =      =      =    =       =         =     =        =
-neighbours=remove                 =        =      =      =    =       =         =     =        =
 cover_noise                       +        =      -      -    -       -         +     +        +
 colluders                         =        =      =      =    =       =         =     =        =
 dropouts                          =        =      =      =    =       =         =     =        =
-inferences                        =        =      =      =    =       =         =     =        =
 slots.count                       x        x      x      x    x       x         x     x        -
 slots.sure                        x        x      x      x    x       x         x     x        -
 slots.redrawn                     x        x      x      x    x       x         x     x        +
 slots.abstain                     x        x      x      x    x       x         x     x        =
+claim.delta                       =        =      =      =    =       =         =     =        =
+claim.neighbours=replace          =        =      =      =    =       =         =     =        =
+claim.neighbours=remove           =        =      =      =    =       =         =     =        =
+claim.inferences                  =        =      =      =    =       =         =     =        =
+claim.colluding                   =        =      =      =    =       =         =     =        =
+claim.credit_channel_noise        =        =      =      =    =       =         =     =        =
+claim.live                        =        =      =      =    =       =         =     =        =
+claim.per_event                   =        =      =      =    =       =         =     =        =
+claim.knows_answer                =        =      =      =    =       =         =     =        =
 """
 
 # Columns that compute a whole report for every cell: minutes on a busy machine.
@@ -141,32 +148,30 @@ SLOW = {"inferred", "measured"}
 
 # Public functions of a network whose number is one of the columns', or no promise: where it comes from.
 ELSEWHERE = {
+    "answered": "`guarantee` of a question",
     "accuracy_part": "calls evaluate, for the page (tests/web/test_answers.py)",
     "at_the_eavesdropper": "part of the column `eaves`",
     "audit": "attacks what `guarantee` claims (tests/audit)",
     "audited": "attacks what `guarantee` claims (tests/audit)",
     "budgets_of": "limits that a device was given, no number of a network",
     "calibrate": "searches for the noise at which `guarantee` meets a target (tests/account/test_calibrate.py)",
-    "calibrate_claim": "scales noise to the paper's claim, which is no promise",
-    "calibrate_odds": "searches for the noise at which `odds` meet a target (tests/account/test_odds.py)",
-    "calibrated": "calls calibrate, split or calibrate_claim",
     "claimed_mu": "B of the cap, which an audit attacks (tests/audit/test_adaptive.py)",
     "design": "weights or clip norms at which `guarantee` meets targets, by the least `error` (tests/design)",
     "designed": "calls design and calibrate",
-    "epsilon": "the column `epsilon`, without the rest of the report; settings.epsilon: the same from plain settings",
-    "epsilon_after": "the column `epsilon`, by number of inferences",
+    "device_epsilon": "the column `epsilon`, without the rest of the report",
     "held_out": "objects to evaluate with, no number",
     "error_objects": "a number of objects",
     "error_part": "the column `error`, for the page (tests/web/test_answers.py)",
     "fewest_devices": "calls plan",
     "infer": "calls infer_features",
+    "infer_encoded": "calls infer_features",
     "inference": "a program as text (tests/web/test_scene.py)",
     "inferences_of": "inferences to evaluate with, no number",
     "inferred": "calls infer, for the page (tests/web/test_scene.py)",
     "life_plan": "calls plan's candidates, evaluate and lifetime (tests/plan/test_lifetime.py)",
-    "lifetime": "`epsilon_after` of slots up to a budget (tests/account/test_lifetime.py)",
-    "live_frame": "carries `guarantee(live=True)`, of which it promises the local ε (tests/protocol/test_live.py)",
-    "live_report": "guarantee(live=True) (tests/protocol/test_live.py)",
+    "lifetime": "the column `epsilon` of slots up to a budget (tests/account/test_lifetime.py)",
+    "live_frame": "carries `guarantee` of live noise, of which it promises the local ε (tests/protocol/test_live.py)",
+    "live_report": "`guarantee` of live noise (tests/protocol/test_live.py)",
     "mean_epsilon": "calls stream_epsilon: a figure beside the cap (tests/account/test_lifetime.py)",
     "measured": "calls evaluate, for the page (tests/web/test_answers.py)",
     "paper_claim": "the paper's Theorem 1 as printed, which is no promise",
@@ -175,11 +180,8 @@ ELSEWHERE = {
     "require_budget": "refuses where what `total` says exceeds a budget",
     "scaled_error": "the column `error`, for weights to be chosen (tests/design)",
     "smallest_epsilon": "calls plan",
-    "spent_anew": "part of the column `eaves`",
-    "with_epsilon": "calls calibrated, for the page (tests/web/test_answers.py)",
-    "spent_in_common": "part of the columns `epsilon` and `eaves`",
-    "split": "calls calibrate and score_epsilon",
-    "stream_epsilon": "`epsilon_after` of a number of slots, a figure beside the cap (tests/test_evaluate_slots.py)",
+    "with_epsilon": "calls calibrate, for the page (tests/web/test_answers.py)",
+    "stream_epsilon": "the column `epsilon` of a number of slots, beside the cap (tests/test_evaluate_slots.py)",
     "waveform_report": "the report that evaluate gives over a waveform: `waveform_epsilon` and the column `local`",
 }
 
@@ -199,10 +201,10 @@ CELLS = cells(PROMISES) | cells(ERRORS)
 
 
 @lru_cache(maxsize=4096)
-def number(column: str, network: Network) -> float | str:
+def number(column: str, network: Network, claim: Claim) -> float | str:
     """The number, or the error's text."""
     try:
-        return COLUMNS[column].number(network)
+        return COLUMNS[column].number(network, claim)
     except ValueError as error:
         return str(error)
 
@@ -215,9 +217,8 @@ def named(row: str, refusal: str) -> bool:
 
 def what_is_wrong(column: str, row: str) -> str:
     """Of one cell, in words."""
-    before, part, change = SETTINGS[row]
-    after = changed(before, part, **change)
-    first, last, mark = number(column, before), number(column, after), CELLS[column, row]
+    before, after = asked(row)
+    first, last, mark = number(column, *before), number(column, *after), CELLS[column, row]
     if isinstance(last, str):
         if mark not in ("x", "*"):
             return f"refused: {last}"
@@ -230,7 +231,7 @@ def what_is_wrong(column: str, row: str) -> str:
         moved = "=" if first == last else "+" if last > first + hair else "-" if last < first - hair else "="
         if moved != mark:
             return f"{first:.5g} before and {last:.5g} after, where the table says {mark}"
-    return COLUMNS[column].holds(after, last)
+    return COLUMNS[column].holds(*after, last)
 
 
 def marked(columns: set[str]) -> list[object]:
@@ -261,20 +262,20 @@ def test_every_setting_has_a_row():
 
 # What makes a public function one of those that must be walked: it takes a network (or what stands for one), and its
 # name or its result speaks of ε, errors or accuracy.
-TAKES = re.compile(r"Network|Mechanism|Counts|Mixture")
+TAKES = re.compile(r"Network|Mechanism|Counts|Mixture|Question|Situation")
 SPEAKS = re.compile(
     r"epsilon|mse|error|accura|guarantee|report|certif|evaluat|eavesdrop|overheard|spent|total|law|level|chebyshev|ball|"
     r"half_space|ceiling|no_answer|expected|plan|design|audit|calibrat|split|predict|infer|claim|budget"
 )
-RETURNS = re.compile(r"PrivacyReport|Evaluation|Prediction|Error\b|Mixture|Level|Plan|Design|Claim")
+RETURNS = re.compile(r"PrivacyReport|Evaluation|Prediction|Error\b|Mixture|Level|Plan|Design|\w+Claim\b")
 # Commands, figures and stories print numbers of the functions below them.
 APART = ("cli", "reproduce", "demo")
 
 
 def public_functions() -> set[str]:
-    out, source = set(), Path(airpool.__file__).parent
-    for path in source.rglob("*.py"):
-        if set(path.relative_to(source).parts) & set(APART):
+    out = set()
+    for path in MODULES:
+        if set(path.relative_to(PACKAGES).parts) & set(APART):
             continue
         for node in ast.parse(path.read_text(encoding="utf-8")).body:
             if not isinstance(node, ast.FunctionDef) or node.name.startswith("_"):

@@ -18,7 +18,7 @@ import pytest
 import airpool
 from airpool.account.plain_words import Reader
 from airpool.account.statement import bounds
-from airpool.network import Adversary, Network, NetworkError, Slots, file
+from airpool.network import Adversary, Claim, Network, NetworkError, Slots, file
 from airpool.radio.beam import beam
 from airpool.radio.link import link_of
 
@@ -33,24 +33,23 @@ NETWORKS, GUESSES = 500, 100_000
 FAR = 4.0
 
 
-def drawn(seed: int) -> Network:
+def drawn(seed: int) -> tuple[Network, Claim]:
     """One inference of a random network in which something can be guessed, often of several slots."""
-    network, _ = any_network(seed)
+    network, claim = any_network(seed)
     rng = np.random.default_rng([45, seed])
     count, many = network.devices.count, network.channel.access == "secure"
     slots = int(rng.choice([1, 1, 2, 8, 64 if many or count < 4 else 16]))
     slots = slots if count * slots < 400 and network.channel.antennas == 1 else 1
-    std = np.array(network.devices.column("noise_std")) * np.sqrt(slots / network.inferences) * rng.uniform(0.5, 2)
+    std = np.array(network.devices.column("noise_std")) * np.sqrt(slots / claim.inferences) * rng.uniform(0.5, 2)
     listening = network.channel.access == "superposed" and count < 25
-    return replace(
+    antennas, knows = (int(rng.integers(1, 3)), bool(rng.random() < 0.8)) if listening else (0, True)
+    network = replace(
         network,
         devices=replace(network.devices, noise_std=tuple(std.tolist())),
-        adversary=Adversary(int(rng.integers(1, 3)), knows_answer=bool(rng.random() < 0.8))
-        if listening
-        else Adversary(),
+        adversary=Adversary(antennas),
         slots=Slots(slots, sure=float(rng.uniform(0.6, 0.95)), redrawn=bool(rng.random() < 0.6)),
-        inferences=1,
     )
+    return network, Claim(claim.delta, claim.neighbours, knows_answer=knows)
 
 
 def knowledge(reader: Reader) -> Knowledge:
@@ -68,10 +67,10 @@ def knowledge(reader: Reader) -> Knowledge:
 def looked_at(seed: int, guesses: int = GUESSES) -> dict[str, Any]:
     """What every row says, and what its guesser reaches."""
     few()
-    network = drawn(seed)
-    row: dict[str, Any] = {"seed": seed, "network": file.dump(network)}
+    network, claim = drawn(seed)
+    row: dict[str, Any] = {"seed": seed, "network": file.dump(network, claim)}
     try:
-        report = airpool.guarantee(network)
+        report = airpool.guarantee(network, claim)
         rows = bounds(report)
     except (ValueError, NetworkError) as error:
         return row | {"refused": str(error)}

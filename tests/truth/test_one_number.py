@@ -5,22 +5,23 @@ import math
 import re
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pytest
-from tests.html_reader import Reader
 from typer.testing import CliRunner
 
 from airpool import cli
 from airpool.account.guarantee import guarantee
 from airpool.account.odds import odds
-from airpool.account.periods import level, verdict
+from airpool.account.plain_words import level, verdict
 from airpool.account.report import PrivacyReport
-from airpool.network import Network, Slots, scheme_rules
+from airpool.network import Claim, Network, Slots
 from airpool.network import file as network_file
 from airpool.protocol.inference import Simulation, infer_features
 from airpool.schemes.scores import Uncertainty
-from airpool.web.leakage import leakage
+from airpool_web.leakage import leakage
+from tests.html_reader import Reader
 
 from .any_network import any_network
 
@@ -32,11 +33,12 @@ WORDS = {"inf": math.inf, "no limit": math.inf}
 N = r"(inf|no limit|\d[\d,]*(?:\.\d+)?(?: %)?)"
 
 
-def network_of(seed: int) -> Network:
-    """A random network, one in four with several slots."""
-    network, _ = any_network(seed)
-    several = seed % 4 == 3 and network.delta >= 1e-9  # the least that slots are composed with, and some
-    return replace(network, slots=Slots(3)) if several else network
+def asked(seed: int) -> tuple[Network, Claim]:
+    """A random network and its claim, one in four with several slots."""
+    network, claim = any_network(seed)
+    claim = replace(claim, colluding=(), credit_channel_noise=False)  # which a statement refuses, and the page has not
+    several = seed % 4 == 3 and claim.delta >= 1e-9  # the least that slots are composed with, and some
+    return (replace(network, slots=Slots(3)) if several else network), claim
 
 
 def says(printed: str, value: float) -> bool:
@@ -92,12 +94,12 @@ def command_says(report: PrivacyReport, true: Numbers, file: Path) -> None:
     true.agree(epsilon=found(f"Worst device: ε = {N}", lines), object=found(rf"at once\): ε = {N}", lines))
     true.agree(even=found(f"right at most {N}", lines), rare=found(f"one of 40: {N}", lines))
     true.agree(alone=found(f"all others colluding: {N}", lines), epsilon=found(f"<= {N},", repr(report)))
-    assert odds(report.network).worst == true.even
+    assert odds(report.network, report.claim).worst == true.even
 
 
 def statement_says(report: PrivacyReport, true: Numbers, file: Path) -> None:
     """`airpool report`, as data, text and page, in which the only periods are one inference and the network's own."""
-    own = report.network.inferences
+    own = report.claim.inferences
     stated = json.loads(run("report", file, "--per-day", 1 / 366, "--json"))
     period = next(each for each in stated["periods"] if each["inferences"] == own)
     assert list(map(float, period["epsilon"])) == list(report.epsilon)
@@ -121,9 +123,9 @@ def statement_says(report: PrivacyReport, true: Numbers, file: Path) -> None:
         true.agree(epsilon=server[-2], even=server[-1])
 
 
-def page_says(network: Network, true: Numbers) -> None:
+def page_says(network: Network, claim: Claim, true: Numbers) -> None:
     """The page of `airpool ui`."""
-    part = leakage(network)
+    part = leakage(network, claim)
     assert (float(part["epsilon"]), float(part["epsilon_local"])) == (true.epsilon, true.local)
     shown, words = part["shown"], part["odds"]["words"]
     true.agree(epsilon=shown["epsilon"], local=shown["epsilon_local"], object=shown["epsilon_object"])
@@ -135,14 +137,14 @@ def page_says(network: Network, true: Numbers) -> None:
 
 
 def walked(seed: int, folder: Path) -> None:
-    network, file = network_of(seed), folder / "net.toml"
-    report = guarantee(network)
+    (network, claim), file = asked(seed), folder / "net.toml"
+    report = guarantee(network, claim)
     true = Numbers(report)
-    network_file.write(network, file)
+    network_file.write(network, file, claim)
     command_says(report, true, file)
     statement_says(report, true, file)
-    page_says(network, true)
-    carried = inferred(network)
+    page_says(network, claim, true)
+    carried = inferred(network, claim)
     assert list(carried.epsilon) == list(report.epsilon)
     assert (carried.odds[0].worst, carried.epsilon_object) == (true.even, true.object)
 
@@ -158,15 +160,16 @@ def found(pattern: str, text: str) -> str:
     return match[1]
 
 
-def inferred(network: Network) -> PrivacyReport:
+def inferred(network: Network, claim: Claim) -> PrivacyReport:
     """The report of an inference of one object."""
     rng, path = np.random.default_rng(4), "full" if network.channel.power_rule == "paper" else "fast"
     features = rng.standard_normal((1, network.devices.count, network.dimension)) / network.dimension**0.5
-    scored = scheme_rules(network.scheme).scored
+    scored = not network.scheme.independent
     scores = Uncertainty(scores=np.full((1, network.devices.count), 0.5) if scored else None, num_classes=40)
     server = rng.standard_normal((3, network.dimension))
     simulation = Simulation(path=path)
-    return infer_features(features, network, server=server, rng=rng, uncertainty=scores, simulation=simulation).report
+    how: dict[str, Any] = {"server": server, "rng": rng, "uncertainty": scores, "simulation": simulation}
+    return infer_features(features, network, claim, **how).report
 
 
 @pytest.mark.parametrize("seed", FAST)

@@ -7,11 +7,11 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.network import Adversary, Channel, Devices, Network, Ranking, Threshold
+from airpool.network import Adversary, Channel, Claim, Devices, Network, Ranking, Threshold
 from airpool.radio.beam import beam
 from airpool.radio.link import link_of
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.spending import Use, total
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.spending import Use, total
 
 from .curves import gaussian, hidden_zero_out, mean_from_below, once, stream
 from .oracle import Oracle
@@ -20,38 +20,38 @@ from .radio import Radio
 TWELVE = Network.uniform(num_devices=12, noise_std=0.0897506)  # ε = 1 at the server
 
 
-def oracle(network: Network, **how: Any) -> Oracle:
-    return Oracle(Radio(network, link_of(network).gamma, beam), **how)
+def oracle(network: Network, claim: Claim = Claim(), **how: Any) -> Oracle:
+    return Oracle(Radio(network, link_of(network).gamma, beam), claim, **how)
 
 
 @pytest.mark.parametrize(
-    ("network", "epsilon"),
+    ("network", "neighbours", "epsilon"),
     [
-        (TWELVE, 1.0),
-        (replace(TWELVE, channel=Channel(access="orthogonal")), 4.0181),
-        (Network.uniform(num_devices=12, noise_std=0.05, participation=0.9), 2.0639),
+        (TWELVE, "zero-out", 1.0),
+        (replace(TWELVE, channel=Channel(access="orthogonal")), "zero-out", 4.0181),
+        (Network.uniform(num_devices=12, noise_std=0.05, participation=0.9), "zero-out", 2.0639),
         # A feature that is practically zero, removed: what the energy tells.
-        (Network.uniform(num_devices=12, weight=1e-9, noise_std=1.0, dimension=64, neighbours="remove"), 2.5),
-        (Network.uniform(num_devices=12, weight=1e-9, noise_std=1.0, dimension=784, neighbours="remove"), 9.2),
+        (Network.uniform(num_devices=12, weight=1e-9, noise_std=1.0, dimension=64), "remove", 2.5),
+        (Network.uniform(num_devices=12, weight=1e-9, noise_std=1.0, dimension=784), "remove", 9.2),
     ],
 )
-def test_the_oracle_finds_the_numbers_of_the_specification(network, epsilon):
-    found = oracle(network)
+def test_the_oracle_finds_the_numbers_of_the_specification(network, neighbours, epsilon):
+    found = oracle(network, Claim(neighbours=neighbours))
     assert found.delta(0, 1.02 * epsilon) < 1e-5 < found.delta(0, 0.97 * epsilon)
 
 
 def test_the_oracle_knows_an_eavesdropper_that_stays():
-    network = replace(TWELVE, adversary=Adversary(1), inferences=100, delta=2e-2)
-    found = oracle(network)
-    claimed = guarantee(network).epsilon_eavesdropper
+    network, claim = replace(TWELVE, adversary=Adversary(1)), Claim(delta=2e-2, inferences=100)
+    found = oracle(network, claim)
+    claimed = guarantee(network, claim).epsilon_eavesdropper
     assert claimed is not None
     assert found.overheard_delta(0, 0.75 * claimed[0]) > 2e-2 >= found.overheard_delta(0, claimed[0])
 
 
 @pytest.mark.parametrize("scheme", [Threshold(score_noise_std=1.0), Ranking(num_selected=6, score_noise_std=1.0)])
 def test_the_oracle_knows_scores(scheme):
-    network = replace(TWELVE, scheme=scheme, delta=1e-2)
-    found, claimed = oracle(network), guarantee(network).epsilon[0]
+    network, claim = replace(TWELVE, scheme=scheme), Claim(delta=1e-2)
+    found, claimed = oracle(network, claim), guarantee(network, claim).epsilon[0]
     assert found.delta(0, 0.85 * claimed) > 1e-2 >= found.delta(0, claimed)
 
 
@@ -83,40 +83,40 @@ STANDING = Network(devices=PAIR, channel=Channel(fading="rayleigh", redrawn=Fals
 ELSEWHERE = Network(
     devices=replace(PAIR, noise_std=(0.1, 1e4)),
     channel=Channel(fading="rayleigh", outage=8e-3),
-    delta=1e-2,
     adversary=Adversary(1),
-    inferences=100,
 )
+LONG = Claim(delta=1e-2, inferences=100)
 
 
 @pytest.mark.parametrize(("times", "claimed"), [(2, 0.059), (10, 0.14)])
 def test_the_oracle_sees_a_channel_that_is_drawn_again(times, claimed):
     """Item 2: one restart of the air makes another draw."""
-    assert oracle(replace(STANDING, inferences=times), redrawn=True).delta(0, claimed) > 1e-5
+    assert oracle(STANDING, Claim(inferences=times), redrawn=True).delta(0, claimed) > 1e-5
 
 
 @pytest.mark.parametrize("times", [2, 10])
 def test_a_standing_channel_may_be_drawn_again(times):
     """The report states the one draw that it assumes; a ledger counts every epoch of the channel."""
-    network = replace(STANDING, inferences=times)
-    assert any("One draw of the channel" in sentence for sentence in guarantee(network).assumptions)
-    epsilon = total({mechanism(network, device=0, live=False): Use(times, 2)}, network.delta)
-    assert oracle(network, redrawn=True).delta(0, epsilon) <= 1e-5
+    claim = Claim(inferences=times)
+    assert any("One draw of the channel" in sentence for sentence in guarantee(STANDING, claim).assumptions)
+    epsilon = total({mechanism(STANDING, device=0, live=False): Use(times, 2)}, claim.delta)
+    assert oracle(STANDING, claim, redrawn=True).delta(0, epsilon) <= 1e-5
 
 
 def test_the_oracle_sees_outages_that_come_anew():
     """Item 5: 0.0 was claimed."""
-    assert oracle(ELSEWHERE).overheard_delta(0, 1.0) > 1e-2
+    assert oracle(ELSEWHERE, LONG).overheard_delta(0, 1.0) > 1e-2
 
 
 def test_an_eavesdropper_hears_outages_that_come_anew():
-    epsilon = guarantee(ELSEWHERE).epsilon_eavesdropper
+    epsilon = guarantee(ELSEWHERE, LONG).epsilon_eavesdropper
     assert epsilon is not None
-    assert oracle(ELSEWHERE).overheard_delta(0, float(epsilon[0])) <= 1e-2
+    assert oracle(ELSEWHERE, LONG).overheard_delta(0, float(epsilon[0])) <= 1e-2
 
 
 def test_what_is_booked_counts_the_padding():
-    network = Network.uniform(num_devices=12, noise_std=0.2, dimension=1, neighbours="remove", adversary=Adversary(1))
-    booked = total({mechanism(network, device=0, live=False): 1}, network.delta)
-    assert booked >= guarantee(network).epsilon[0] * (1 - 1e-9)
-    assert oracle(network).delta(0, booked) <= network.delta
+    network = Network.uniform(num_devices=12, noise_std=0.2, dimension=1, adversary=Adversary(1))
+    claim = Claim(neighbours="remove")
+    booked = total({mechanism(network, device=0, live=False): 1}, claim.delta, claim.neighbours)
+    assert booked >= guarantee(network, claim).epsilon[0] * (1 - 1e-9)
+    assert oracle(network, claim).delta(0, booked) <= claim.delta

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.network import Coin, Network
+from airpool.network import Claim, Coin, Network
 from airpool.radio.beam import beam
 from airpool.radio.link import link_of
 
@@ -45,16 +45,16 @@ class Findings:
 
 
 def looked_at(seed: int, found: Findings) -> None:
-    network, asked = any_network(seed)
+    network, claim = any_network(seed)
     try:
-        report = guarantee(network, **asked)
+        report = guarantee(network, claim)
     except ValueError as error:
         found.refused += 1
         if "delta" not in str(error):
             found.wrong.append(f"seed {seed}: {error}")
         return
     radio = Radio(network, link_of(network).gamma, beam)
-    oracle = Oracle(radio, **asked, seed=seed)
+    oracle = Oracle(radio, claim, seed=seed)
     eps = report.epsilon
     chosen = {int(np.argmin(eps)), int(np.argmax(np.where(np.isfinite(eps), eps, -1.0))), seed % network.devices.count}
 
@@ -63,34 +63,34 @@ def looked_at(seed: int, found: Findings) -> None:
             return
         found.compared += 1
         delta = delta_at(epsilon * (1 + 1e-6) + 1e-9)
-        if delta > network.delta * (1 + 1e-9):
-            text = f"seed {seed}, {what}: ε = {epsilon:.5g}, but δ ≥ {delta:.4g} > {network.delta:.4g}"
+        if delta > claim.delta * (1 + 1e-9):
+            text = f"seed {seed}, {what}: ε = {epsilon:.5g}, but δ ≥ {delta:.4g} > {claim.delta:.4g}"
             found.known.append(f"{text} (item {item})") if item else found.wrong.append(text)
-        found.close += delta_at(0.9 * epsilon) > network.delta
+        found.close += delta_at(0.9 * epsilon) > claim.delta
 
     for k in sorted(chosen):
         compare(f"device {k}", float(eps[k]), lambda e, k=k: oracle.delta(k, e))
-        if not network.channel.redrawn and network.inferences > 1:
+        if not network.channel.redrawn and claim.inferences > 1:
             # A channel that stands still may be drawn again at any time.
-            restarted = Oracle(radio, **asked, seed=seed, redrawn=True)
+            restarted = Oracle(radio, claim, seed=seed, redrawn=True)
             compare(f"device {k}, redrawn", float(eps[k]), lambda e, k=k, o=restarted: o.delta(k, e), item=2)
-        if isinstance(network.scheme, Coin) and network.neighbours != "remove":
+        if isinstance(network.scheme, Coin) and claim.neighbours != "remove":
             compare(f"device {k}, local", float(report.epsilon_local[k]), lambda e, k=k: oracle.local_delta(k, e))
     timed = report.epsilon_if_selected
     if timed is not None:
-        picked = Picked(radio, **asked, seed=seed, outages=report.outages_if_selected)
+        picked = Picked(radio, claim, seed=seed, outages=report.outages_if_selected)
         for k in sorted(chosen):
             compare(f"device {k}, selected", float(timed[k]), lambda e, k=k: picked.picked_delta(k, e))
     eve, k = report.epsilon_eavesdropper, min(chosen)
-    if eve is not None and isinstance(network.scheme, Coin) and network.neighbours != "remove":
+    if eve is not None and isinstance(network.scheme, Coin) and claim.neighbours != "remove":
         compare(f"device {k}, eavesdropper", float(eve[k]), lambda e: oracle.overheard_delta(k, e))
-    if object_is_compared(network):
+    if object_is_compared(network, claim):
         compare("object", report.epsilon_object, oracle.object_delta)
 
 
-def object_is_compared(network: Network) -> bool:
+def object_is_compared(network: Network, claim: Claim) -> bool:
     """One inference, where who takes part is seen and everybody is honest."""
-    plain = isinstance(network.scheme, Coin) and network.neighbours != "remove" and network.inferences == 1
+    plain = isinstance(network.scheme, Coin) and claim.neighbours != "remove" and claim.inferences == 1
     return plain and network.channel.access != "orthogonal" and network.channel.power_rule in ("truncate", "backoff")
 
 

@@ -16,9 +16,9 @@ from airpool.account.guarantee import guarantee
 from airpool.account.plain_words import Reader, readers
 from airpool.account.report import PrivacyReport
 from airpool.account.statement import bounds
-from airpool.network import Adversary, Channel, Network, NetworkError, Slots
+from airpool.network import Adversary, Channel, Claim, Network, NetworkError, Slots
 
-from .settings import SETTINGS, changed
+from .settings import SETTINGS, asked
 
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 PAGE = Path(__file__).parents[2] / "docs" / "howto" / "security.md"
@@ -35,14 +35,16 @@ def like(network: Network, access: str) -> Network | None:
         return None
 
 
-def every_network() -> dict[str, Network]:
-    found: dict[str, Network] = {}
-    for (name, (before, part, change)), access in product(SETTINGS.items(), ACCESSES):
-        after = changed(before, part, **change)
+def every_network() -> dict[str, tuple[Network, Claim]]:
+    """Of every setting, with the claim for one inference; a statement is about devices that may be honest."""
+    found: dict[str, tuple[Network, Claim]] = {}
+    for name, access in product(SETTINGS, ACCESSES):
+        after, claim = asked(name)[1]
+        claim = replace(claim, inferences=1, colluding=())
         radio = name.startswith(("channel.", "adversary.", "devices.power", "devices.path"))
         if access == after.channel.access or not radio:
             network = after if access == after.channel.access else like(after, access)
-            found |= {} if network is None else {f"{name}, {access}": network}
+            found |= {} if network is None else {f"{name}, {access}": (network, claim)}
     return found
 
 
@@ -63,7 +65,8 @@ def needed(reader: Reader, report: PrivacyReport) -> tuple[float, float]:
     if not reader.own_noise:
         return worst(report)
     try:
-        return worst(guarantee(replace(report.network, colluders=report.network.colluders + 1)))
+        more = replace(report.network, colluders=report.network.colluders + 1)
+        return worst(guarantee(more, report.claim))
     except NetworkError:
         return worst(report, alone=True)
 
@@ -71,7 +74,7 @@ def needed(reader: Reader, report: PrivacyReport) -> tuple[float, float]:
 @pytest.mark.parametrize("name", NETWORKS)
 def test_no_row_is_below_what_its_reader_knows(name):
     try:
-        report = guarantee(NETWORKS[name], inferences=1)
+        report = guarantee(*NETWORKS[name])
     except ValueError:
         pytest.skip("refused")
     for reader, epsilon, odds in bounds(report):
@@ -91,9 +94,9 @@ def rows() -> list[list[str]]:
 def test_the_table_of_the_page_is_that_of_the_code():
     told = {(row[0], row[1]): row[2:] for row in rows()}
     seen = set[tuple[str, str]]()
-    for before, several in product(NETWORKS.values(), (False, True)):
+    for (before, claim), several in product(NETWORKS.values(), (False, True)):
         network = replace(before, slots=Slots(4 if several else 1))
-        for each in readers(network):
+        for each in readers(network, claim):
             at = ACCESSES[network.channel.access], re.sub(r"with \d+ antennas?", "with antennas", each.name)
             answer, own, slots, bound = told[at]
             seen.add(at)

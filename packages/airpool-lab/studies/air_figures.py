@@ -11,7 +11,7 @@ import numpy as np
 from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
-from airpool import Channel, Network, calibrate
+from airpool import Channel, Claim, Network, calibrate
 from airpool._support.arrays import Floats
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, PURPLE, RED, SKY, figure, write_csv
 from airpool._support.version import __version__
@@ -54,8 +54,8 @@ def network(kind: str, num_devices: int, epsilon: float, power_dbm: float = POWE
 @cache
 def calibrated(access: Any, num_devices: int, epsilon: float) -> Network:
     channel = Channel(fading="rician", k_factor_db=4.8, access=access)
-    start = Network.uniform(num_devices=num_devices, dimension=R, delta=DELTA, channel=channel)
-    return calibrate(start, epsilon=epsilon)
+    start = Network.uniform(num_devices=num_devices, dimension=R, channel=channel)
+    return calibrate(start, Claim(delta=DELTA), epsilon=epsilon)
 
 
 def aligned_mse(net: Network) -> float:

@@ -18,7 +18,7 @@ import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats, finite, require_shape
-from airpool.evaluation.theory.mse import error, pooled
+from airpool.evaluation.mse import error, pooled
 from airpool.network import Network
 from airpool.protocol.device import clipped
 from airpool.protocol.medium import turned
@@ -32,7 +32,7 @@ _IN_FLIGHT = 2**22  # devices × objects × trials at a time: 32 MB an array
 class DeviceError:
     """E‖ẑ − z̄‖² with K devices, z̄ the plain mean of their clipped latents, on average over the objects.
 
-    By formula, part by part (theory.mse), and measured on the air: each with its standard error over the trials, for
+    By formula, part by part (mse), and measured on the air: each with its standard error over the trials, for
     these objects. measured_noise: of devices and receiver together.
     """
 
@@ -58,7 +58,7 @@ def device_error(latents: ArrayLike, network: Network, *, rng: np.random.Generat
     With s = Σ τ ρ w z, what would be received without noise, s̄ its mean over T trials, and d = s̄ − z̄:
     participation is the sample variance of s, the noise is ‖ẑ − s‖², and the bias ‖d‖² less what is left in it of the
     participation, 1/T of it: so no part is off on average. Its standard error is that of 2⟨s − s̄, d⟩.
-    Holds for: what theory.mse holds for.
+    Holds for: what evaluation.mse holds for.
 
     >>> net = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9, dimension=4)
     >>> e = device_error(np.full((1, 12, 4), 0.5), net, rng=np.random.default_rng(0), trials=2000)

@@ -16,10 +16,10 @@ from torch import Tensor, nn
 
 from airpool import Network, calibrate, load
 from airpool._support.figures import BLUE, GREEN, GREY, PAPER, PURPLE, RED, SKY, canvas, write_csv
-from airpool.evaluation.sweep import grid, run
 from airpool.models.vision import lite, shapes
 from airpool.models.vision.views import Cameras, views
 from airpool.radio.link import level
+from airpool_lab.sweep import grid, run
 from studies.depth import DepthError, convolution_norm, norm_bound, propagation, random_weights, relu_layers
 from studies.depth_networks import trained
 from studies.tables import Rows, column, copy_as_csv, rows, save

@@ -17,7 +17,7 @@ from matplotlib.axes import Axes
 from torch import Tensor
 
 from airpool import Channel, Network, calibrate, load
-from airpool._support import tensors
+from airpool._support import files
 from airpool._support.figures import (
     BLACK,
     BLUE,
@@ -33,9 +33,9 @@ from airpool._support.figures import (
 )
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
-from airpool.evaluation.sweep import grid, run
 from airpool.models.latents import Latents
 from airpool.radio.link import unbiased
+from airpool_lab.sweep import grid, run
 from studies.asymptotics import device_error, resampled, thinned, view_error
 from studies.tables import Rows, column, copy_as_csv, rows, save
 from studies.trends import Trend, trend
@@ -101,7 +101,7 @@ def views(source: str, num_devices: int, rng: np.random.Generator, *, step: int)
 
 @cache
 def _azimuths(path: str) -> Latents:
-    found = tensors.read(Path(path))[0]
+    found = files.read_tensors(Path(path))[0]
     return Latents(load().codec().encoder(found["posteriors"].float()), found["labels"].long())
 
 

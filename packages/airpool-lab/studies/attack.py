@@ -1,11 +1,10 @@
-"""The margin of a server from above: the distance to an example that it misnames (from below: theory.margin)."""
+"""The margin of a server from above: the distance to an example that it misnames (from below: theory.prediction)."""
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats
-from airpool.evaluation.theory.margin import checked
-from airpool.evaluation.theory.server import Integers, LayeredServer, gaps, scores
+from airpool_lab.theory.server import Integers, LayeredServer, checked_points, gaps, scores
 
 # Steps towards the border, halvings of the way back, and how far behind the border it aims.
 _STEPS, _HALVINGS, _BEYOND = 30, 30, 1e-6
@@ -18,7 +17,7 @@ def attack(server: LayeredServer, x: ArrayLike, labels: ArrayLike, *, competitor
     crossed; then back along the straight line as far as it stays crossed. inf where nothing was found.
     Exact for a linear server, up to 1e-6 of the way.
     """
-    points, own = checked(server, x, labels)
+    points, own = checked_points(server, x, labels)
     if competitors < 1:
         raise ValueError(f"competitors={competitors} must be ≥ 1")
     first = gaps(scores(server, points), own)

@@ -14,10 +14,10 @@ from matplotlib.axes import Axes
 from airpool import Network, calibrate
 from airpool._support.figures import BLUE, BOUND, GREEN, GREY, canvas
 from airpool.account.guarantee import guarantee
-from airpool.evaluation.attacks.attack import AttackSetting, attacked
-from airpool.evaluation.attacks.positions import position as place_named
-from airpool.evaluation.sweep import run
 from airpool.models.pretrained import load
+from airpool_lab.attacks.attack import AttackSetting, attacked
+from airpool_lab.attacks.positions import position as place_named
+from airpool_lab.sweep import run
 from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
 
 NAME = "attack-attributes"

@@ -15,7 +15,7 @@ import argparse
 import json
 import math
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
@@ -27,17 +27,16 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airpool._support import files
-from airpool._support import tensors as tensor_file
 from airpool._support.version import __version__
-from airpool.evaluation.attacks import likeness, signals
-from airpool.evaluation.attacks.decoder import Decoder, train
-from airpool.evaluation.attacks.inversion import inverted
-from airpool.evaluation.attacks.scenes import Scenes, alone, mean_pictures, scenes
 from airpool.models import assets, local, weights
 from airpool.models.codecs import codec as codecs
-from airpool.models.vision import runs, shapes
-from airpool.models.vision.renders import renders
+from airpool.models.vision import shapes
 from airpool.models.vision.views import Cameras, views
+from airpool_lab.attacks import likeness, targets
+from airpool_lab.attacks.reconstruct import Decoder, train
+from airpool_lab.attacks.targets import Scenes, alone, mean_pictures, scenes
+from airpool_lab.vision import runs
+from airpool_lab.vision.renders import renders
 from studies.attack_signals import Attacked, attacked_at, batch, nearest, paint
 
 EPSILONS = (math.inf, 10.0, 4.0, 2.0, 1.0)
@@ -53,6 +52,7 @@ SHARES = {
 }
 MOVED = (10.0, 5.0)  # degrees, azimuth and elevation, of the moved camera
 OPTIMISED_AT = (math.inf, 10.0, 4.0)
+EXACT = 0.01  # standard deviation that is assumed where there is no noise: the trunk computes in finite precision
 
 
 def settings(path: Path) -> None:
@@ -70,7 +70,7 @@ def settings(path: Path) -> None:
             else 0.0
             for e in EPSILONS
         }
-    record = {"version": __version__, "delta": net.delta, "devices": DEVICES, "noise_std": found}
+    record = {"version": __version__, "delta": airpool.Claim().delta, "devices": DEVICES, "noise_std": found}
     files.write(path, json.dumps(record, indent=1) + "\n")
 
 
@@ -104,9 +104,9 @@ def gathered(args: argparse.Namespace, device: torch.device) -> Data:
     every = shapes.all()
     ours = views([(each.vertices, each.faces) for each in every], device=device, dtype=torch.uint8)
     own = made(ours, torch.tensor([source.classes.index(each.label) for each in every], device=device))
-    senders: dict[str, Any] = dict(zip(("map", "q16"), signals.channels(training.maps.split(64)), strict=True))
+    senders: dict[str, Any] = dict(zip(("map", "q16"), targets.channels(training.maps.split(64)), strict=True))
     for name in ("compact", "vote"):
-        senders[name] = signals.CodecSignals(codecs.load(folder / f"{name}.safetensors", device=device)[0], head)
+        senders[name] = targets.CodecSignals(codecs.load(folder / f"{name}.safetensors", device=device)[0], head)
     names, means = [each.name for each in every], mean_pictures(training, len(source.classes))
     return Data(model.features, senders, training, test, moved, own, names, *means)
 
@@ -132,7 +132,7 @@ class Run:
     def keep(self) -> None:
         name = self.position + ("" if tuple(self.args.codec) == CODECS else "-" + "-".join(self.args.codec))
         files.write(self.args.out / f"{name}.json", json.dumps(files.jsonable(self.out), indent=1) + "\n")
-        tensor_file.write(self.args.out / f"{name}.safetensors", self.pictures)
+        files.write_tensors(self.args.out / f"{name}.safetensors", self.pictures)
 
     def attack(self, attacked: Attacked, codec: str, epsilon: float, seconds: float) -> None:
         """Identification, a decoder, and on a link optimisation through the trunk, at one ε."""
@@ -273,6 +273,39 @@ def identification(
             right[name] += int((nearest(received, entries) == some).sum())
     total = trials * len(latents)
     return [{"gallery": name, "size": len(latents), "trials": total, "rate": n / total} for name, n in right.items()]
+
+
+def inverted(
+    sketch: Tensor,
+    signals: Tensor,
+    draw: Callable[[Tensor], Tensor],
+    encode: Callable[[Tensor], Tensor],
+    *,
+    noise_std: float,
+    steps: int = 100,
+    learning_rate: float = 0.02,
+) -> Tensor:
+    """Sketches (B, ...) near the given ones whose views make the signals (B, r) likelier, by Adam.
+
+        ‖y − z(x(h))‖²/2σ² + ½ Σ ((h − h₀)/s)²,   s: standard deviation of h over the batch
+
+    Pixels that are free would fit the signal by patterns that no object shows. So the decoder's sketch is free, the
+    first layer that has places, and its later layers draw: they paint views alone.
+
+    draw: sketches to views, encode: views to latents, both differentiable. Steps are in units of s.
+    """
+    start = sketch.detach()
+    spread = float(start.std())
+    moved = torch.zeros_like(start).requires_grad_()
+    optimizer = torch.optim.Adam([moved], lr=learning_rate)
+    noise = max(noise_std, EXACT)
+    for _ in range(steps):
+        misfit = (encode(draw(start + spread * moved)) - signals).square().sum(1) / (2 * noise**2)
+        loss = misfit.sum() + moved.square().sum() / 2
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+    return (start + spread * moved).detach()
 
 
 def inversion(

@@ -16,15 +16,14 @@ import numpy as np
 import torch
 from numpy.typing import NDArray
 
-from airpool import Network
+from airpool import Claim, Network
 from airpool._support import figures, files
-from airpool._support import tensors as tensor_file
-from airpool.evaluation.attacks.positions import POSITIONS, bound
 from airpool.models.vision import shapes
 from airpool.models.vision.views import Cameras, views
+from airpool_lab.attacks.positions import POSITIONS, bound
 from studies.attack_decoders import CODECS, EPSILONS
 
-RESULTS, FIGURES = Path(__file__).parent / "results", Path(__file__).parents[1] / "docs" / "figures"
+RESULTS, FIGURES = Path(__file__).parent / "results", Path(__file__).parents[3] / "docs" / "figures"
 PLACES = ("link", "sum")
 GRID = ("airplane_0", "chair_0", "guitar_0", "table_0")
 COLOURS = dict(zip(CODECS, (figures.BLUE, figures.PURPLE, figures.GREEN, figures.RED), strict=True))
@@ -53,7 +52,7 @@ def take_over(folders: Sequence[Path]) -> None:
         whole = every[0] | {"decoders": [each for found in every for each in found["decoders"]]}
         files.write(RESULTS / f"attack-{place}.json", json.dumps(whole, indent=1) + "\n")
     found = json.loads((RESULTS / "attack-link.json").read_text("utf-8"))
-    pictures = [tensor_file.read(folder / "link.safetensors")[0] for folder in folders]
+    pictures = [files.read_tensors(folder / "link.safetensors")[0] for folder in folders]
     columns = []
     for codec, epsilon in [(codec, epsilon) for codec in CODECS for epsilon in EPSILONS]:
         own = decoders(found, codec, epsilon)
@@ -80,7 +79,7 @@ def limit(place: str, noise_std: float, size: int) -> float:
         return 1.0
     own = noise_std / 12 if place == "link" else noise_std / 12**1.5
     net = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=own)
-    return bound(net, POSITIONS[place], "view" if place == "link" else "object", prior=1 / size)
+    return bound(net, Claim(), POSITIONS[place], "view" if place == "link" else "object", prior=1 / size)
 
 
 def draw_curves(found: dict[str, dict[str, Any]]) -> None:

@@ -15,22 +15,21 @@ from tempfile import TemporaryDirectory
 import numpy as np
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from airpool import Network, calibrate, guarantee
+from airpool import Claim, Network, calibrate, guarantee
 from airpool._support import files
 from airpool._support.arrays import Floats
-from airpool.evaluation.attacks.positions import bound, position
-from airpool.evaluation.attacks.result import AttackResult
-from airpool.runtime import device as devices
-from airpool.runtime import terms
-from airpool.runtime.air import Air
-from airpool.runtime.charge import Counted
-from airpool.runtime.device import Device, Seen
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
-from airpool.runtime.messages import Sum
-from airpool.runtime.secured import Booked
+from airpool_lab.attacks.positions import bound, position
+from airpool_lab.attacks.result import AttackResult
+from airpool_runtime import device as devices
+from airpool_runtime import terms
+from airpool_runtime.air import Air
+from airpool_runtime.charge import Booked, Counted
+from airpool_runtime.device import Device, Seen
+from airpool_runtime.ledger.budget import Budget
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool_runtime.messages import Sum
 from studies.tables import RESULTS
 
 NAME = "attack-server"
@@ -40,7 +39,8 @@ MOST_ASKED = 1000  # inferences, of a server that is never refused
 
 def ledger(folder: Path, network: Network, k: int, inferences: int) -> Booked:
     """The charge of device k, in a new ledger with the ε that so many inferences have."""
-    budget = Budget(float(guarantee(network, inferences=inferences, live=True).epsilon[k]), network.delta)
+    claim = Claim(inferences=inferences, live=True)
+    budget = Budget(float(guarantee(network, claim).epsilon[k]), claim.delta)
     path, key = folder / f"{k}.db", Ed25519PrivateKey.generate()
     return Booked(Ledger(path, key, budgets=[budget], head=path.with_suffix(".head")), mechanism(network, device=k))
 
@@ -50,7 +50,7 @@ async def sums_until_refused(
 ) -> Floats:
     """All sums (T, r) that a server gets about one view (K, r) before it is refused, or after `most` inferences.
 
-    network: of one inference. budget: inferences that each device's ledger covers; None: no ledger, a planted fault.
+    budget: inferences that each device's ledger covers; None: no ledger, a planted fault.
     """
     air = Air(network, patience=patience, slot_seconds=2.0)
     ports = [LoopbackDevice(air, k, network) for k in range(network.devices.count)]
@@ -76,36 +76,37 @@ async def sums_until_refused(
     return np.array(got).reshape(-1, network.dimension)
 
 
-def attack(network: Network, *, trials: int, seed: int, unlimited: int | None = None) -> AttackResult:
-    """Guesses from all that the server got. Budget: `network.inferences`; unlimited: inferences without a budget."""
-    one = Network(network.devices, network.channel, dimension=network.dimension, delta=network.delta)
-    budget, rng = network.inferences, np.random.default_rng(seed)
+def attack(network: Network, claim: Claim, *, trials: int, seed: int, unlimited: int | None = None) -> AttackResult:
+    """Guesses from all that the server got. Budget: `claim.inferences`; unlimited: inferences without a budget."""
+    budget, rng = claim.inferences, np.random.default_rng(seed)
     right, answered = 0, set[int]()
     for sign in rng.choice([-1.0, 1.0], size=trials):
-        latents = np.zeros((one.devices.count, one.dimension))
-        latents[0, 0] = sign * one.devices.column("clip_norm")[0]
+        latents = np.zeros((network.devices.count, network.dimension))
+        latents[0, 0] = sign * network.devices.column("clip_norm")[0]
         most = MOST_ASKED if unlimited is None else unlimited
-        got = asyncio.run(sums_until_refused(one, latents, budget if unlimited is None else None, most=most))
+        got = asyncio.run(sums_until_refused(network, latents, budget if unlimited is None else None, most=most))
         answered.add(len(got))
         right += int((got[:, 0].sum() >= 0) == (sign > 0))
     return AttackResult(
         "antipodal, running system",
-        position("server"),
+        position("repeated"),
         network,
         secret="yes or no",
         of="view",
         trials=trials,
         successes=right,
         prior=0.5,
-        bound=bound(network, position("server"), "view", prior=0.5),
+        bound=bound(network, claim, position("repeated"), "view", prior=0.5),
         seed=seed,
         numbers={"inferences answered": sorted(answered), "budget": budget},
+        claim=claim,
     )
 
 
-def watched(budget: int) -> Network:
+def watched(budget: int) -> tuple[Network, Claim]:
     """Four devices whose ε of 2 is that of the whole budget."""
-    return calibrate(Network.uniform(num_devices=4, dimension=4, inferences=budget), epsilon=2.0)
+    claim = Claim(inferences=budget)
+    return calibrate(Network.uniform(num_devices=4, dimension=4), claim, epsilon=2.0), claim
 
 
 def main() -> None:
@@ -113,7 +114,7 @@ def main() -> None:
     parser.add_argument("--fresh", action="store_true", help="measure again")
     path = RESULTS / f"{NAME}.json"
     if parser.parse_args().fresh:
-        found = [attack(watched(budget), trials=2000, seed=0).to_json() for budget in (2, 8)]
+        found = [attack(*watched(budget), trials=2000, seed=0).to_json() for budget in (2, 8)]
         files.write(path, json.dumps(found, indent=1, ensure_ascii=False) + "\n")
     for each in json.loads(path.read_text("utf-8")):
         print({name: each[name] for name in ("numbers", "success", "standard_error", "bound", "exceeds")})

@@ -7,13 +7,54 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from airpool.evaluation.attacks import signals
-from airpool.evaluation.attacks.decoder import Coordinates, Decoder
-from airpool.evaluation.attacks.scenes import Scenes
+from airpool_lab.attacks import targets
+from airpool_lab.attacks.reconstruct import Decoder
+from airpool_lab.attacks.targets import Scenes
 
 BATCH = 256
 _LONG = 4096  # coordinates from which latents are kept in half precision
 _SAMPLE = 12_000  # long latents of which principal coordinates are found
+_FLOOR = 1e-3  # of the mean variance, that noise is taken to have at least
+
+
+@dataclass(frozen=True, eq=False)
+class Coordinates:
+    """Principal coordinates of latents (N, r): centre (r,), directions (r, d), standard deviations (d,).
+
+    Noise that is white among the latents is white among the coordinates, with the same standard deviation.
+    """
+
+    centre: Tensor
+    directions: Tensor
+    std: Tensor
+
+    @classmethod
+    def of(cls, latents: Tensor, *, most: int = 512, seed: int = 0) -> "Coordinates":
+        """The `most` leading ones of latents (N, r)."""
+        centre = latents.float().mean(0)
+        x = latents.float() - centre
+        if x.shape[1] <= 2 * most:
+            values, vectors = torch.linalg.eigh(x.T @ x / len(x))
+            values, vectors = values.flip(0)[:most], vectors.flip(1)[:, :most]
+            return cls(centre, vectors.contiguous(), values.clamp(min=0).sqrt())
+        torch.manual_seed(seed)
+        _, s, v = torch.svd_lowrank(x, q=min(most, *x.shape), niter=3)
+        return cls(centre, v, s / math.sqrt(len(x)))
+
+    def project(self, latents: Tensor) -> Tensor:
+        """Coordinates (..., d) of latents (..., r)."""
+        return (latents.to(self.centre.dtype) - self.centre) @ self.directions
+
+    def scaled(self, coordinates: Tensor, noise_std: float) -> Tensor:
+        """Noisy coordinates times √λ/(λ + σ²): of a Gaussian, the posterior mean in standard deviations."""
+        variance = self.std.square()
+        noise = max(noise_std**2, _FLOOR * float(variance.mean()))
+        return coordinates * (self.std / (variance + noise))
+
+    def recovered(self, noise_std: float) -> float:
+        """Part of the latents' variance that the best linear estimate recovers; of Gaussian latents, any estimate."""
+        variance = self.std.square()
+        return float((variance * (variance / (variance + noise_std**2)).nan_to_num()).sum() / variance.sum())
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +113,7 @@ def attacked_at(sender: Any, parts: tuple[Scenes, Scenes, Scenes], position: str
         sample = sample[torch.randperm(len(sample), device=sample.device)[:_SAMPLE]]
     space = Coordinates.of(sample, most=784 if sample.shape[-1] <= 784 else 512)
     train, test, own = (Latents(each, torch.cat([space.project(x) for x in each.split(256)])) for each in whole)
-    channels = whole[0].shape[-1] // 49 if isinstance(sender, signals.Channels) else 0
+    channels = whole[0].shape[-1] // 49 if isinstance(sender, targets.Channels) else 0
     length = float(parts[0].maps.shape[1]) if position == "sum" else 1.0
     return Attacked(train, test, own, space, channels, length)
 

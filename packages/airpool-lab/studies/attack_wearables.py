@@ -24,20 +24,20 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
-from examples.wearables import features
 from matplotlib.axes import Axes
 from numpy.typing import NDArray
 
 import airpool
-from airpool import Network, calibrate
+from airpool import Claim, Network, calibrate
 from airpool._support.arrays import Floats, Integers
 from airpool._support.figures import BLUE, BOUND, GREEN, GREY, PURPLE, RED, canvas
-from airpool.evaluation.attacks import attackers
-from airpool.evaluation.attacks.hearing import hear
-from airpool.evaluation.attacks.positions import bound
-from airpool.evaluation.attacks.positions import position as place_named
-from airpool.evaluation.attacks.result import AttackResult
-from airpool.evaluation.sweep import run
+from airpool_lab.attacks import attackers
+from airpool_lab.attacks.hearing import hear
+from airpool_lab.attacks.positions import bound
+from airpool_lab.attacks.positions import position as place_named
+from airpool_lab.attacks.result import AttackResult
+from airpool_lab.sweep import run
+from examples.wearables import features
 from studies.tables import FIGURES, RESULTS, column, copy_as_csv, rows, save
 
 NAME = "attack-wearables"
@@ -75,12 +75,10 @@ def latents(codec: str) -> Floats:
     return units / np.linalg.norm(units, axis=-1, keepdims=True)
 
 
-def network(dimension: int, epsilon: float, inferences: int = 1) -> Network:
+def network(dimension: int, epsilon: float) -> Network:
     """Five units, each with this ε in one inference; inf: without noise."""
     net = Network.uniform(num_devices=UNITS, dimension=dimension, noise_std=0.0)
-    if not math.isinf(epsilon):
-        net = calibrate(net, epsilon=epsilon)
-    return replace(net, inferences=inferences)
+    return net if math.isinf(epsilon) else calibrate(net, epsilon=epsilon)
 
 
 def measured(*, seed: int, codec: str, position: str, epsilon: float, inferences: int) -> dict[str, Any]:
@@ -89,7 +87,7 @@ def measured(*, seed: int, codec: str, position: str, epsilon: float, inferences
     rng, where, one = np.random.default_rng(seed), place_named(position), network(z.shape[2], epsilon)
 
     def heard(net: Network, chosen: Integers) -> tuple[Floats, Floats]:
-        got = hear(net, where, z[chosen], rng=rng)
+        got = hear(net, Claim(), where, z[chosen], rng=rng)
         return got.signal[:, 0], got.noise_std[:, 0]
 
     train, choose, judge = (np.flatnonzero(np.isin(place, part)) for part in (TRAIN, CHOOSE, JUDGE))
@@ -104,18 +102,19 @@ def measured(*, seed: int, codec: str, position: str, epsilon: float, inferences
     each = max(100, len(judge) // SUBJECTS // inferences)
     picked = np.concatenate([rng.choice(judge[subject[judge] == s], (each, inferences)) for s in range(SUBJECTS)])
     scores = np.sum([every[best](*heard(one, some)) for some in picked.T], axis=0)
-    net, watched = network(z.shape[2], epsilon, inferences), replace(where, repeated=inferences > 1)
+    claim, watched = Claim(inferences=inferences), replace(where, repeated=inferences > 1)
     found = AttackResult(
         "wearer",
         where,
-        net,
+        one,
         secret="subject",
         of="object",
         trials=len(picked),
         successes=int(np.sum(scores.argmax(1) == subject[picked[:, 0]])),
         prior=1 / SUBJECTS,
-        bound=bound(net, watched, "object", prior=1 / SUBJECTS),
+        bound=bound(one, claim, watched, "object", prior=1 / SUBJECTS),
         seed=seed,
+        claim=claim,
     )
     return {
         "success": found.success,
@@ -123,7 +122,7 @@ def measured(*, seed: int, codec: str, position: str, epsilon: float, inferences
         "trials": found.trials,
         "prior": found.prior,
         "bound": found.bound,
-        "bound_one_view": bound(net, watched, "view", prior=1 / SUBJECTS),
+        "bound_one_view": bound(one, claim, watched, "view", prior=1 / SUBJECTS),
         "exceeds": float(found.exceeds),
         "attacker": best,
     }

@@ -14,7 +14,7 @@ from unittest.mock import patch
 
 import numpy as np
 
-from airpool import Channel, Network, Threshold
+from airpool import Channel, Claim, Network, Threshold
 from airpool._support import draws
 from airpool._support.figures import write_csv
 from airpool._support.version import __version__
@@ -25,6 +25,7 @@ from airpool.evaluation.audit.claims import measure
 from airpool.evaluation.audit.whole import MEASURED
 from airpool.protocol import device, medium
 from airpool.radio import power
+from airpool.schemes.scores import Scored
 from studies.tables import FIGURES
 
 SEED, CONFIDENCE, REPETITIONS, GAMES = 0, 0.95, 100, 20
@@ -177,7 +178,7 @@ FAULTS = [
     Fault("Scheme 2.1: noise of the score halved", lambda: patch.object(device, "noisy", _half_of), SCORED),
     Fault(
         "Scheme 2.1: score not bounded",
-        lambda: patch.object(device, "bounded", lambda bits, *_: bits),
+        lambda: patch.object(Scored, "bounded", lambda scheme, bits, *_: bits),
         SCORED,
     ),
 ]
@@ -192,9 +193,10 @@ def noticed(network: Network, runs: int, seed: int) -> bool:
 
 def refuted(network: Network, runs: int, seed: int, *, alone: bool) -> bool:
     """Whether a game against device 0 sees it, which is all that the audit was before."""
-    report = guarantee(network)
+    claim = Claim()
+    report = guarantee(network, claim)
     claimed = float((report.epsilon_local if alone else report.epsilon)[0])
-    game = audited(network, 0, claimed_epsilon=claimed, runs=runs, seed=seed, confidence=CONFIDENCE, alone=alone)
+    game = audited(network, claim, 0, claimed_epsilon=claimed, runs=runs, seed=seed, confidence=CONFIDENCE, alone=alone)
     return game.violated
 
 

@@ -13,17 +13,16 @@ from unittest.mock import patch
 
 import numpy as np
 
-from airpool import Network
+from airpool import Claim, Network
 from airpool._support.rounding import shown_below
-from airpool.evaluation.audit import moves
-from airpool.evaluation.audit.adaptive import CONFIDENCE, AdaptiveGame, played
-from airpool.evaluation.audit.moves import ASKING_AGAIN, CHARGING, DROPPING, STOPPING, TURNING, Strategy
 from airpool.evaluation.audit.path import Overheard, World
-from airpool.evaluation.audit.transcript import Transmit, transmission
-from airpool.evaluation.sweep import run
 from airpool.network import Slots
 from airpool.protocol import device
 from airpool.protocol.simulation import Drawn
+from airpool_lab.audit import moves
+from airpool_lab.audit.adaptive import CONFIDENCE, AdaptiveGame, Transmit, played, transmission
+from airpool_lab.audit.moves import ASKING_AGAIN, CHARGING, DROPPING, STOPPING, TURNING, Strategy
+from airpool_lab.sweep import run
 from studies.tables import FIGURES, RESULTS, copy_as_csv, rows, save
 
 RUNS = 100_000  # a side
@@ -35,35 +34,38 @@ def network(kind: str) -> Network:
     """Networks of inferences of four slots, two on the same view.
 
     gaussian: B = 2 over both, if one of four devices drops out. Mixtures: four devices that take part half of the time,
-    seen or under cover noise (hidden), drawn anew in each slot or once; δ = .01, which so many runs can show.
+    seen or under cover noise (hidden), drawn anew in each slot or once.
     """
     if kind == "gaussian":
         std = float(np.sqrt(8 / 3) / 4 / 2)  # μ² of a slot is (1/4)²/(3σ²), and eight of them are 4
-        return Network.uniform(num_devices=4, noise_std=std, dimension=2, dropouts=1, slots=Slots(4), inferences=2)
+        return Network.uniform(num_devices=4, noise_std=std, dimension=2, dropouts=1, slots=Slots(4))
     hidden, once = "hidden" in kind, "once" in kind
     return Network.uniform(
         num_devices=4,
         noise_std=0.25,
         participation=0.5,
         dimension=2,
-        delta=0.01,
         slots=Slots(4, redrawn=not once),
-        inferences=2,
         cover_noise=hidden,
     )
 
 
-def attacked(fault: str) -> tuple[Network, Strategy]:
-    """The network in which a fault is planted, of one inference, and the strategy that is to find it."""
+def claim(kind: str) -> Claim:
+    """Of two inferences; for mixtures at δ = .01, which so many runs can show."""
+    return Claim(inferences=2) if kind == "gaussian" else Claim(delta=0.01, inferences=2)
+
+
+def attacked(fault: str) -> tuple[Network, Claim, Strategy]:
+    """The network in which a fault is planted, the claim on one inference, and the strategy that is to find it."""
     if fault == "coin kept":
         # μ of a slot is 2 where the device takes part, one time in five.
         std = 1 / 2 / 2 / 2**0.5
         net = Network.uniform(
-            num_devices=2, noise_std=std, participation=0.2, dimension=1, delta=0.03, cover_noise=True, slots=Slots(4)
+            num_devices=2, noise_std=std, participation=0.2, dimension=1, cover_noise=True, slots=Slots(4)
         )
-        return net, moves.never_stops
+        return net, Claim(delta=0.03), moves.never_stops
     net = Network.uniform(num_devices=4, noise_std=0.125, dimension=1, slots=Slots(4))  # B = 2
-    return net, moves.turns_the_view if fault == "noise repeated" else moves.never_stops
+    return net, Claim(), moves.turns_the_view if fault == "noise repeated" else moves.never_stops
 
 
 def quieter(network: Network, factor: float, only: int | None = None) -> Network:
@@ -118,14 +120,14 @@ REPEATED = 5  # games with a fault, each from a seed of its own
 
 def game(*, seed: int, kind: str, strategy: str, runs: int) -> dict[str, Any]:
     """One strategy against a network without faults: what it shows, what is claimed, what so many runs can show."""
-    return _told(played(network(kind), 0, getattr(moves, strategy), runs=runs, seed=seed))
+    return _told(played(network(kind), claim(kind), 0, getattr(moves, strategy), runs=runs, seed=seed))
 
 
 def faulty(*, seed: int, fault: str, runs: int) -> dict[str, Any]:
     """Games with a fault: how many of them catch it, and the weakest of them."""
-    net, strategy = attacked(fault)
+    net, claim, strategy = attacked(fault)
     path = planted(fault, net)
-    found = [played(net, 0, strategy, runs=runs, seed=seed + n, transmit=path) for n in range(REPEATED)]
+    found = [played(net, claim, 0, strategy, runs=runs, seed=seed + n, transmit=path) for n in range(REPEATED)]
     weakest = min(found, key=lambda each: each.report.mu_lower or each.report.epsilon_lower)
     return _told(weakest) | {"games": REPEATED, "caught": sum(each.report.violated for each in found)}
 

@@ -16,17 +16,15 @@ from airpool import Channel, Network, calibrate, load
 from airpool._support.arrays import Floats
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PAPER, PURPLE, RED, SKY, canvas, figure, space_by_error
 from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.mse import pooled
 from airpool.evaluation.objects import EncodedObjects
-from airpool.evaluation.prediction import predict
-from airpool.evaluation.sweep import grid, run
-from airpool.evaluation.theory.lipschitz import lipschitz_constants
-from airpool.evaluation.theory.margin import margin
-from airpool.evaluation.theory.mse import pooled
-from airpool.evaluation.theory.server import LayeredServer, scores
 from airpool.models.codecs.codec import matrices
-from airpool.paper.formulas.theorem2 import frobenius_margin
 from airpool.protocol.simulation import receive
 from airpool.radio.link import Level, level
+from airpool_lab.paper.formulas.theorem2 import frobenius_margin
+from airpool_lab.sweep import grid, run
+from airpool_lab.theory.prediction import lipschitz_constants, margin, predict
+from airpool_lab.theory.server import LayeredServer, scores
 from studies.attack import attack
 from studies.smoothing import proven, radius
 from studies.tables import column, copy_as_csv, rows, save

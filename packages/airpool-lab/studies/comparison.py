@@ -14,12 +14,13 @@ from typing import Any
 
 import torch
 
-from airpool import Channel, Network, calibrate, guarantee
-from airpool.account.calibration import calibrate_claim
+from airpool import Channel, Claim, Network, calibrate, guarantee
+from airpool.account import theorem1
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import EncodedObjects, held_out
-from airpool.evaluation.sweep import run
 from airpool.models.pretrained import load
+from airpool.network import Neighbours
+from airpool_lab.sweep import run
 from studies.tables import RESULTS, draw_or_measure, rows, save
 
 NAME = "comparison"
@@ -83,7 +84,7 @@ WAYS: dict[str, Way] = {
     "paper": Way(
         "the paper's scheme (q = 16, p = 0.9), noise by its Theorem 1",
         "as airpool over the air; the theorem",
-        lambda epsilon: calibrate_claim(PAPER, epsilon=epsilon),
+        lambda epsilon: theorem1.calibrate(PAPER, epsilon=epsilon),
         _q16,
     ),
     "paper-exact": Way("the paper's scheme, noise by the exact ε", "as airpool over the air", _calibrated(PAPER), _q16),
@@ -118,12 +119,12 @@ def measured(way: str, epsilon: float) -> dict[str, float | int | str]:
     chosen = WAYS[way]
     net = chosen.network(epsilon)
     found: Evaluation = evaluate(chosen.objects(net), net, trials=TRIALS, seed=SEED)
-    report = guarantee(net, credit_channel_noise=chosen.server_noise)
+    report = guarantee(net, Claim(credit_channel_noise=chosen.server_noise))
     low, high = found.accuracy_ci
     return {
         "about": chosen.about,
         "epsilon_device": report.worst,
-        "epsilon_remove": guarantee(net, neighbours="remove", credit_channel_noise=chosen.server_noise).worst,
+        "epsilon_remove": report.again(neighbours=Neighbours.REMOVE).worst,
         "epsilon_local": float(report.epsilon_local.max()),
         "accuracy": found.accuracy_mean,
         "accuracy_std": found.accuracy_std or 0.0,

@@ -15,7 +15,7 @@ import torch
 from torch import Tensor
 from torch.nn import functional
 
-from airpool.models.vision.raster import AMBIENT
+from airpool.models.vision.views import AMBIENT
 
 Kind = Literal["blur", "occlusion", "noise"]
 KINDS: tuple[Kind, ...] = get_args(Kind)

@@ -19,10 +19,11 @@ from torch import Tensor
 
 from airpool._support import files
 from airpool.models import local, weights
-from airpool.models.vision import cad, features
-from airpool.models.vision.renders import renders
-from airpool.models.vision.runs import some_rows
+from airpool.models.vision import features
 from airpool.models.vision.views import Cameras
+from airpool_lab.vision import cad
+from airpool_lab.vision.renders import renders
+from airpool_lab.vision.runs import some_rows
 from studies.corruption import KINDS, Corruption, corrupted
 
 

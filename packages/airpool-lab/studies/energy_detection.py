@@ -20,8 +20,8 @@ from scipy.stats import binom, gamma
 
 from airpool._support.arrays import Floats
 from airpool._support.figures import BLUE, GREEN, ORANGE
-from airpool.evaluation.sweep import run
-from airpool.privacy.evidence import clopper_pearson
+from airpool.evaluation.audit.bound import clopper_pearson
+from airpool_lab.sweep import run
 from studies.paper_refuted import BATCH, CLIP, DEVICES, PARTICIPATION, WEIGHT, network, noise_for, transmitted
 from studies.tables import RESULTS, column, draw_or_measure, rows, save
 

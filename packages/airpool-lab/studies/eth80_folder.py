@@ -15,7 +15,7 @@ from pathlib import Path
 import numpy as np
 
 from airpool._support import figures
-from airpool.evaluation.pictures import confusion
+from airpool_lab.pictures import card
 
 CAMERAS = 16
 
@@ -40,7 +40,7 @@ def draw(record: Path, folder: Path) -> None:
     columns |= {name: [each[2][name] for each in cells] for name in ("mean", "std")}
     about = {key: found[key] for key in ("folds", "trials", "seed", "version", "recipe")}
     figures.write_csv(folder / "cameras-eth80.csv", columns, comment=f"airpool fit --images eth80: {json.dumps(about)}")
-    confusion.draw(found, folder / "cameras-eth80.png", folder / "cameras-eth80.svg")
+    card.draw(found, folder / "cameras-eth80.png", folder / "cameras-eth80.svg")
 
 
 def main() -> None:

@@ -31,13 +31,13 @@ from airpool.evaluation.objects import EncodedObjects
 from airpool.models.sensors.fitted import Fitted
 from airpool.models.vision import picture
 from airpool.protocol.inference import Simulation, infer_features
-from airpool.runtime import bundle as bundles
-from airpool.runtime import seeded, shipped, up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger import backup
-from airpool.runtime.server import codec_of
-from airpool.runtime.sources import Place, source_of
+from airpool_runtime import bundle as bundles
+from airpool_runtime import seeded, sources, up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger import backup
+from airpool_runtime.server import codec_of
+from airpool_runtime.sources import Place, source_of
 
 SEED = 11
 
@@ -67,7 +67,7 @@ class Running:
         assert isinstance(model, Fitted)
         self.model = model
         held = self.model.held_out("test")
-        turn = shipped.order(len(held.labels))
+        turn = sources.order(len(held.labels))
         self.latents, self.posteriors, self.labels = held.latents[turn], held.posteriors[turn], held.labels[turn]
         self.devices = self.latents.shape[1]
 

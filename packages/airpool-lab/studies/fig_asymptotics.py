@@ -1,9 +1,9 @@
 """Measures the table of `airpool reproduce fig-asymptotics`, in about a minute and a half on one core.
 
-    python -m studies.fig_asymptotics                 writes src/airpool/paper/figures/results/fig-asymptotics.json
+    python -m studies.fig_asymptotics                 writes airpool_lab/paper/figures/results/fig-asymptotics.json
     python -m studies.fig_asymptotics --out FOLDER    writes it to another folder
 
-What is measured is said in airpool.paper.figures.fig_asymptotics, which draws and judges it.
+What is measured is said in airpool_lab.paper.figures.fig_asymptotics, which draws and judges it.
 """
 
 import argparse
@@ -15,13 +15,13 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool.account.calibration import calibrate
-from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
 from airpool.network import Network
-from airpool.paper.figures.fig_asymptotics import COUNTS, DEPTHS, KINDS, NETS, REGIMES, TRIALS
-from airpool.paper.figures.tables import RESULTS
-from airpool.paper.formulas.mse import bound
 from airpool.radio.link import level
+from airpool_lab.paper.figures.description import RESULTS
+from airpool_lab.paper.figures.fig_asymptotics import COUNTS, DEPTHS, KINDS, NETS, REGIMES, TRIALS
+from airpool_lab.paper.formulas.weights import bound
+from airpool_lab.sweep import grid, run
 from studies.asymptotics import device_error, resampled
 from studies.depth import Layer, norm_bound, propagation, random_weights, relu_layers
 from studies.depth_networks import halves, trained

@@ -15,9 +15,9 @@ from typing import Any
 import numpy as np
 
 from airpool._support.version import today
-from airpool.evaluation.sweep import Effort, Table
-from airpool.paper.figures.fig_dim import THROUGH, WITHOUT
-from airpool.paper.figures.tables import RESULTS, Rows
+from airpool_lab.paper.figures.description import RESULTS, Rows
+from airpool_lab.paper.figures.fig_dim import THROUGH, WITHOUT
+from airpool_lab.sweep import Effort, Table
 
 ACCOUNTS = {"t": "theorem 1", "z": "exact"}
 TRANSMISSIONS = 20  # of every object, for each seed of the noise

@@ -17,14 +17,14 @@ from airpool import Network
 from airpool._support.arrays import Floats
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, OURS, PAPER, PURPLE, RED, SKY, figure, write_csv
 from airpool._support.version import __version__
-from airpool.evaluation.audit import tradeoff
+from airpool.account import theorem1
+from airpool.evaluation.audit import bound
 from airpool.evaluation.audit.adversary import mechanism
 from airpool.evaluation.audit.bound import audit
 from airpool.evaluation.audit.release import log_likelihood_ratio, release, worst_pair
-from airpool.paper.formulas import theorem1
 from airpool.privacy import compose, device, gaussian
-from airpool.privacy.device import Aggregate
-from airpool.privacy.object import object_game
+from airpool.privacy.device import Aggregate, of_object
+from airpool.privacy.leak import ends
 from studies.tables import FIGURES
 
 DELTA = 1e-5
@@ -61,7 +61,7 @@ def epsilon(aggregate: Aggregate, neighbours: str = "zero-out", delta: float = D
 
 def claimed(
     std: float, *, feature: float = 1.0, gamma: float = 1.0, tail: theorem1.Tail = "quadratic"
-) -> theorem1.Claim:
+) -> theorem1.PaperClaim:
     """What Theorem 1 says of twelve devices with p = 0.9."""
     return theorem1.claim(
         weight=np.full(12, gamma / 12),
@@ -283,8 +283,8 @@ def device_local_object() -> None:
         each = np.ones(n)
         std = float(gaussian.noise_multiplier(1.0, DELTA)) / n / np.sqrt(n)
         all_views = Aggregate(each / n, std**2 * each, each)
-        local = float(device.local_epsilon(all_views, DELTA)[0])
-        rows.append((epsilon(all_views), local, float(compose.epsilon(object_game(all_views), DELTA, 1)[0])))
+        local = float(gaussian.epsilon(1 / n / std, DELTA))
+        rows.append((epsilon(all_views), local, float(ends(of_object(all_views), DELTA).upper[0])))
     one, local, whole = zip(*rows, strict=True)
     columns = {"devices": K, "device": one, "local": local, "object": whole}
 
@@ -305,13 +305,13 @@ def device_local_object() -> None:
 
 def stream() -> None:
     times = np.unique(np.rint(np.geomspace(1, 1000, 25)).astype(int))
-    games = {
-        "visible participation": device.game(twelve(), "zero-out"),
-        "cover noise": device.game(twelve(cover_noise=True), "zero-out"),
+    leaks = {
+        "visible participation": device.by_coin(twelve(), "zero-out"),
+        "cover noise": device.by_coin(twelve(cover_noise=True), "zero-out"),
     }
     columns: dict[str, Any] = {"inferences": times}
-    for name, played in games.items():
-        one = compose.stream(played)
+    for name, leak in leaks.items():
+        one = compose.stream(leak)
         columns[name] = [one.repeated(int(n)).epsilon(DELTA) for n in times]
     # The same δ in all, shared out evenly: the textbook rule.
     columns["sum of ε"] = [int(n) * epsilon(twelve(), delta=DELTA / int(n)) for n in times]
@@ -348,7 +348,7 @@ def audit_picture() -> None:
         )
         print(f"{name}: {report}")
         picture = FIGURES / f"{name}.png"
-        tradeoff.plot(report, picture)
+        bound.plot(report, picture)
         # A palette takes a third of the bytes and looks the same.
         Image.open(picture).convert("RGB").quantize(128).save(picture, optimize=True)
         write_data(name, {"false alarm rate": report.false_alarm_rates, "miss rate": report.miss_rates}, str(report))

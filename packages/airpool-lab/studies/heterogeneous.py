@@ -19,10 +19,10 @@ from airpool._support.arrays import Floats
 from airpool._support.version import __version__
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.design import weights
-from airpool.evaluation.design.heterogeneous import WAYS, Booleans, Way, designed
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import DecoderFor, EncodedObjects
 from airpool.network import Network
+from airpool_lab.paper.figures.fig_hetero_16 import WAYS, Booleans, Way, designed
 
 
 @dataclass(frozen=True)

@@ -20,14 +20,14 @@ import torch
 from scipy.optimize import brentq
 from scipy.stats import binom
 
-from airpool import Network, guarantee
+from airpool import Claim, Network, guarantee
 from airpool._support.arrays import Floats
 from airpool._support.rounding import shown_below
+from airpool.account import theorem1
 from airpool.evaluation.audit.bound import audit
-from airpool.evaluation.sweep import run
 from airpool.network import Devices, Neighbours
-from airpool.paper.formulas import theorem1
 from airpool.protocol.simulation import Received, receive
+from airpool_lab.sweep import run
 from studies.tables import FIGURES, RESULTS, copy_as_csv, rows, save
 
 DEVICES, DIMENSION, PARTICIPATION, CLIP, DELTA = 12, 784, 0.9, 100.0, 1e-5
@@ -40,7 +40,7 @@ RUNS = {"none": (40_000, 40_000, 400_000), "cover": (40_000, 40_000, 100_000)}
 BATCH = 2**28 if torch.cuda.is_available() else 2**20
 
 
-def claim(std: float) -> theorem1.Claim:
+def claim(std: float) -> theorem1.PaperClaim:
     """Theorem 1 at the paper's defaults and this σ."""
     weight = np.full(DEVICES, WEIGHT)
     return theorem1.claim(weight=weight, clip_norm=CLIP, noise_std=std, participation=PARTICIPATION, delta=DELTA)
@@ -57,7 +57,6 @@ def network(std: float, *, count: int = DEVICES, cover: bool = False, dimension:
         Devices(count, weight=WEIGHT, clip_norm=CLIP, noise_std=std, participation=PARTICIPATION),
         dimension=dimension,
         cover_noise=cover,
-        neighbours=Neighbours.ZERO_OUT if cover else Neighbours.REMOVE,
     )
 
 
@@ -141,7 +140,8 @@ def attacked(*, seed: int, claimed: float, protection: str, runs: int) -> dict[s
         how: Any = {"runs": runs, "rng": rng, "delta": delta, "confidence": CONFIDENCE, "score": score}
         got = audit(next_sums, True, False, **how, claimed_epsilon=float(said.epsilon[0]), batch=runs)
         found |= {attack: got.epsilon_lower, f"{attack}_refutes": got.violated, "ceiling": got.ceiling}
-    exact = guarantee(net, delta=delta).worst
+    asked = Claim(delta=delta, neighbours=Neighbours.ZERO_OUT if cover else Neighbours.REMOVE)
+    exact = guarantee(net, asked).worst
     return found | {"exact": exact, "noise_std": std, "delta": delta, "confidence": CONFIDENCE}
 
 

@@ -17,11 +17,11 @@ from airpool._support.figures import BLACK, BLUE, GREY, PURPLE, RED, figure
 from airpool.account.calibration import calibrate
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import held_out
-from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
 from airpool.network import Adversary
 from airpool.privacy import sampled
 from airpool.radio.link import link_of
+from airpool_lab.sweep import grid, run
 from studies.tables import FIGURES, RESULTS, Rows, column, copy_as_csv, rows, save
 
 NAMES = ("antennas-eavesdropper", "antennas-server")

@@ -27,9 +27,9 @@ from airpool import Channel, Network, calibrate
 from airpool._support import files
 from airpool.models import local
 from airpool.models.codecs import vote
-from airpool.models.vision import cad
 from airpool.protocol.simulation import receive
 from airpool.radio.link import level
+from airpool_lab.vision import cad
 
 TRIALS = 20
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, dimension=40)

@@ -16,8 +16,8 @@ from matplotlib.axes import Axes
 from airpool import Channel, Network, calibrate
 from airpool._support.figures import BLACK, BLUE, GREEN, PURPLE, RED, space_by_error
 from airpool.evaluation.evaluate import evaluate
-from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
+from airpool_lab.sweep import grid, run
 from studies.tables import RESULTS, column, draw_or_measure, rows, save
 
 NAME = "secure-comparison"

@@ -14,19 +14,17 @@ from typing import Any
 import torch
 from torch import Tensor
 
-from airpool import Channel, Network, calibrate, load
-from airpool._support import tensors
-from airpool.account.budget import split
-from airpool.account.calibration import calibrate_claim
+from airpool import Channel, Claim, Network, calibrate, load
+from airpool._support import files
+from airpool.account import theorem1
 from airpool.models.pretrained import HeldOut, Objects
 from airpool.network import Coin, Neighbours, Ranking, Scheme, Threshold, scored
-from airpool.paper.formulas import lemma
 from airpool.protocol.server import labels
 from airpool.protocol.simulation import receive
 from airpool.radio.link import Level, level
-from airpool.schemes.participation import expected_participation
-from airpool.schemes.scores import uncertainty
-from airpool.schemes.soft import attenuation
+from airpool.schemes.scores import expected_participation, uncertainty
+from airpool_lab.paper.formulas import theorem3
+from studies.soft import attenuation
 
 R, CLASSES = 40, 40
 RECEIVER_STD = sqrt(0.1)
@@ -55,7 +53,7 @@ class Views:
 @cache
 def corrupted(split: HeldOut) -> Objects:
     """The held-out objects with every view blurred, occluded or noisy (studies/corruption.py), as the vote sends it."""
-    posteriors = tensors.read(load().file(f"corrupted-{split}.safetensors"))[0]["posteriors"].float()
+    posteriors = files.read_tensors(load().file(f"corrupted-{split}.safetensors"))[0]["posteriors"].float()
     return Objects(load().codec().encoder(posteriors), load().held_out(split).labels, posteriors)
 
 
@@ -83,13 +81,16 @@ class Setting:
     fading: str = "none"
     neighbours: Neighbours = Neighbours.ZERO_OUT
 
+    @property
+    def claim(self) -> Claim:
+        return Claim(neighbours=self.neighbours)
+
     def network(self, scheme: Scheme | None = None, *, cover: bool = False) -> Network:
         channel = Channel() if self.fading == "none" else Channel(self.fading, noise_std=RECEIVER_STD)
         return Network.uniform(
             num_devices=self.num_devices,
             dimension=R,
             channel=channel,
-            neighbours=self.neighbours,
             scheme=scheme or Coin(),
             cover_noise=cover,
         )
@@ -139,19 +140,19 @@ def _oracle(network: Network, kept: float) -> Candidate:
 
 @cache
 def _plain(setting: Setting) -> Network:
-    return calibrate(setting.network(), epsilon=setting.epsilon)
+    return calibrate(setting.network(), setting.claim, epsilon=setting.epsilon)
 
 
 @cache
 def _threshold(setting: Setting, ratio: float, share: float, cover: bool) -> Network:
     start = setting.network(Threshold(score_bound=1.0, threshold=ratio), cover=cover)
-    return split(start, epsilon=setting.epsilon, share=share)
+    return calibrate(start, setting.claim, epsilon=setting.epsilon, share=share)
 
 
 @cache
 def _ranked(setting: Setting, count: int, share: float) -> Network:
     start = setting.network(Ranking(score_bound=1.0, num_selected=count))
-    return split(start, epsilon=setting.epsilon, share=share)
+    return calibrate(start, setting.claim, epsilon=setting.epsilon, share=share)
 
 
 def _with_bound(network: Network, bound: float) -> Network:
@@ -171,7 +172,7 @@ def claimed(method: str, epsilon: float, seen: Views) -> Iterator[Candidate]:
     """
     start = Network.uniform(num_devices=12, dimension=R, participation=1.0 if method == "1, p = 1" else 0.9)
     if method.startswith("1"):
-        yield Candidate(calibrate_claim(start, epsilon=epsilon), {})
+        yield Candidate(theorem1.calibrate(start, epsilon=epsilon), {})
         return
     known: Any = {"score_bound": log2(CLASSES), "score_noise_std": SCORE_STD}
     if method == "2.2":
@@ -180,14 +181,14 @@ def claimed(method: str, epsilon: float, seen: Views) -> Iterator[Candidate]:
         schemes = [Threshold(**known, threshold=threshold) for threshold in PAPER_THRESHOLDS]
     for scheme in schemes:
         if isinstance(scheme, Ranking):
-            p, spent = (scheme.num_selected / 12,) * 12, float(lemma.score_epsilon(1.0))
+            p, spent = (scheme.num_selected / 12,) * 12, float(theorem3.score_epsilon(1.0))
             about = {"num_selected": scheme.num_selected}
         else:
             p = tuple(expected_participation(seen.bits.numpy(), scheme).tolist())
-            spent, about = float(lemma.score_epsilon(p).max()), {"threshold": scheme.threshold}
+            spent, about = float(theorem3.score_epsilon(p).max()), {"threshold": scheme.threshold}
         network = replace(start, scheme=scheme, devices=replace(start.devices, participation=p))
         try:
-            network = calibrate_claim(network, epsilon=epsilon - spent)
+            network = theorem1.calibrate(network, epsilon=epsilon - spent)
         except ValueError:  # Theorem 1 is undefined where so few speak
             continue
         yield Candidate(network, about | {"score_epsilon_claimed": spent})

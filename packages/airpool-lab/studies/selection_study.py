@@ -18,9 +18,9 @@ from typing import Any
 from matplotlib.axes import Axes
 from matplotlib.ticker import FixedLocator, NullLocator
 
-from airpool import guarantee
+from airpool import Claim, guarantee
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, PURPLE, RED, canvas, space_by_error
-from airpool.evaluation.sweep import grid, run
+from airpool_lab.sweep import grid, run
 from studies.selection_contest import TOLD, Candidate, Setting, candidates, claimed, judged, views
 from studies.tables import FIGURES, RESULTS, Rows, column, copy_as_csv, rows, save
 
@@ -54,17 +54,17 @@ def study_row(
     """One scheme in one setting: what it chose on validation, and how it then does on test."""
     setting = Setting(epsilon, num_devices, fading, neighbours)
     given = {"bad_share": bad_share, "num_devices": num_devices, "step": STEPS[num_devices]}
-    return _contest(partial(candidates, method, setting), given)
+    return _contest(partial(candidates, method, setting), setting.claim, given)
 
 
 def paper_row(*, method: str, bad_share: float, epsilon: float) -> dict[str, Any]:
     """The same where the paper's Theorem 1 and lemma say ε; `epsilon_exact` is what it is."""
     given = {"bad_share": bad_share, "num_devices": 12, "step": 1}
     validation = views("validation", seed=VALIDATION_SEEDS[0], **given)
-    return _contest(partial(claimed, method, epsilon, validation), given)
+    return _contest(partial(claimed, method, epsilon, validation), Claim(), given)
 
 
-def _contest(field: Callable[[], Iterable[Candidate]], given: dict[str, Any]) -> dict[str, Any]:
+def _contest(field: Callable[[], Iterable[Candidate]], claim: Claim, given: dict[str, Any]) -> dict[str, Any]:
     drawn = [views("validation", seed=seed, **given) for seed in VALIDATION_SEEDS]
     reference = drawn[0]
 
@@ -96,7 +96,7 @@ def _contest(field: Callable[[], Iterable[Candidate]], given: dict[str, Any]) ->
         "tried": len(tried),
         "chosen": _words(chosen),
         "told": told,
-        "epsilon_exact": guarantee(network).worst,
+        "epsilon_exact": guarantee(network, claim).worst,
         "noise_std": network.devices.column("noise_std")[0],
         "score_noise_std": getattr(network.scheme, "score_noise_std", None),
         "energy": mean(each.energy for each in found),

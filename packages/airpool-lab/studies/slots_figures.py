@@ -15,16 +15,16 @@ from airpool import Channel, Network, calibrate, evaluate
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED
 from airpool.account.lifetime import lifetime, one_slot_mu
 from airpool.evaluation.evaluate import Evaluation
+from airpool.evaluation.inferences import largest_sure, traces
 from airpool.evaluation.objects import held_out
-from airpool.evaluation.slots import largest_sure, traces
-from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
 from airpool.network import Slots
-from studies.tables import RESULTS, column, draw_or_measure, rows, save
+from airpool_lab.sweep import grid, run
+from studies.tables import FIGURES, RESULTS, column, draw_or_measure, rows, save
 
 NAME, CLASSES = "slots", "slots-classes"
 COMMAND = "python -m studies.slots_figures --fresh"
-CACHE = RESULTS.parent.parent / "out" / "studies"
+CACHE = FIGURES.parents[1] / "out" / "studies"
 TRIALS, FEWER, SHARE, BUDGET = 20, 5, 0.95, 8.0
 CHANNELS = {"ideal": Channel(), "rician": Channel(fading="rician")}
 ONE_SLOT = (0.7, 0.85, 1.0, 1.1, 1.25, 1.375, 1.5, 1.75, 2.0, 2.5, 3.0, 4.0)

@@ -16,13 +16,11 @@ from torch import Tensor
 
 from airpool._support.figures import BLACK, BLUE, GREEN, GREY, ORANGE, RED
 from airpool.account.lifetime import one_slot_mu
-from airpool.evaluation.inferences import inferences_of
+from airpool.evaluation.inferences import Traces, draws_of, inferences_of, largest_sure
 from airpool.evaluation.objects import held_out
-from airpool.evaluation.slots import Traces, largest_sure
-from airpool.evaluation.sweep import grid, run
-from airpool.evaluation.trial import draws
 from airpool.models.pretrained import load
 from airpool.network import Slots
+from airpool_lab.sweep import grid, run
 from studies.slots_figures import network
 from studies.tables import RESULTS, draw_or_measure, rows, save
 
@@ -39,7 +37,7 @@ def decoded(split: Split, seed: int = 0) -> tuple[Tensor, Tensor]:
     """Logits (N, m, L) after each slot, and labels (m,)."""
     net = network(CAP, Slots(COUNT))
     objects = held_out(load("modelnet40"), net, split=split, unseen=split == "validation")
-    logits = inferences_of(objects, net).to_the_cap(TRIALS, draws(torch.device("cpu"), seed))
+    logits = inferences_of(objects, net).to_the_cap(TRIALS, draws_of(torch.device("cpu"), seed))
     return logits, objects.labels.repeat_interleave(TRIALS)
 
 

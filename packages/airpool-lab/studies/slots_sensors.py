@@ -14,11 +14,11 @@ from matplotlib.axes import Axes
 from airpool import Network, calibrate, evaluate
 from airpool._support.figures import BLACK, BLUE
 from airpool.account.lifetime import one_slot_mu
+from airpool.evaluation.inferences import traces
 from airpool.evaluation.objects import held_out
-from airpool.evaluation.slots import traces
-from airpool.evaluation.sweep import grid, run
 from airpool.models.pretrained import load
 from airpool.network import Slots
+from airpool_lab.sweep import grid, run
 from studies.tables import RESULTS, column, draw_or_measure, rows, save
 
 NAME = "slots-sensors"

@@ -9,11 +9,11 @@ from typing import Any
 from matplotlib.axes import Axes
 
 from airpool._support.figures import figure, write_csv
-from airpool.evaluation.sweep import Table
-from airpool.paper.figures.tables import Rows, column, read, where
+from airpool_lab.paper.figures.description import Rows, column, read, where
+from airpool_lab.sweep import Table
 
 RESULTS = Path(__file__).parent / "results"
-FIGURES = Path(__file__).parent.parent / "docs" / "figures"
+FIGURES = Path(__file__).parents[3] / "docs" / "figures"
 
 __all__ = ["FIGURES", "RESULTS", "Rows", "column", "copy_as_csv", "draw_or_measure", "rows", "save"]
 

@@ -28,13 +28,14 @@ from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import Codec, quantised
 from airpool.models.codecs.dense import CodecShape
 from airpool.models.codecs.training import CodecRecipe, Setting, decoded, encoded, fit
-from airpool.models.vision import runs as trunk_runs
-from airpool.models.vision.cad import SPLITS
-from airpool.models.vision.splits import Splits
+from airpool.network import Neighbours
 from airpool.network import file as network_file
 from airpool.radio.fading import Fading
 from airpool.radio.link import Level, Link
 from airpool.radio.power import Transmitters
+from airpool_lab.training.work import Splits
+from airpool_lab.vision import runs as trunk_runs
+from airpool_lab.vision.cad import SPLITS
 
 if TYPE_CHECKING:
     from airpool.network import Network
@@ -49,17 +50,17 @@ def settings(dimension: int, *, unlike: bool = False) -> dict[str, Any]:
     """zE: exact zero-out ε = E, p = 1, ideal channel; r3.98: replace; f2: zero-out 2 over Rician fading;
     oE: as zE, but p = .9; tE: the noise for which Theorem 1 claims E (p = .9); quiet: p = .9, as good as no noise."""
     import airpool
-    from airpool.account.calibration import calibrate_claim
+    from airpool.account import theorem1
     from airpool.models.codecs.training import setting
 
     net = airpool.Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, dimension=dimension)
     nets = {name: airpool.calibrate(net, epsilon=e) for name, e in ZERO_OUT.items()}
-    nets["r3.98"] = airpool.calibrate(replace(net, neighbours="replace"), epsilon=3.98)
+    nets["r3.98"] = airpool.calibrate(net, airpool.Claim(neighbours=Neighbours.REPLACE), epsilon=3.98)
     channel = airpool.Channel(fading="rician", k_factor_db=4.8, noise_std=0.1**0.5)
     nets["f2"] = airpool.calibrate(replace(net, channel=channel), epsilon=2.0)
     often = replace(net, devices=replace(net.devices, participation=0.9))
     nets |= {f"o{e:g}": airpool.calibrate(often, epsilon=e) for e in (1, 2)}
-    nets |= {f"t{e:g}": calibrate_claim(often, epsilon=e) for e in (1, 2, 3.98, 6.31, 10.0)}
+    nets |= {f"t{e:g}": theorem1.calibrate(often, epsilon=e) for e in (1, 2, 3.98, 6.31, 10.0)}
     nets["quiet"] = replace(often, devices=replace(often.devices, noise_std=1e-6))
     if unlike:
         nets |= _unlike(net)
@@ -72,7 +73,7 @@ def _unlike(net: "Network") -> "dict[str, Network]":
     Weights and clip norms by the trunk's votes on validation: they need not fit another codec, but meet every ε.
     """
     from airpool import load
-    from airpool.evaluation.design.heterogeneous import designed
+    from airpool_lab.paper.figures.fig_hetero_16 import designed
 
     known = load("modelnet40").held_out("validation", codec="vote-vgg11").latents.double().numpy()
     sensitive = np.arange(net.devices.count) % 2 == 0

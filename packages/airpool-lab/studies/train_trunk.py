@@ -24,14 +24,13 @@ import torch
 from torch import Tensor
 
 from airpool._support import files
-from airpool._support import tensors as tensor_file
-from airpool.models import recipes, weights
-from airpool.models.vision import runs
-from airpool.models.vision.cad import Split
+from airpool.models import loop, weights
 from airpool.models.vision.mvcnn import Architecture
-from airpool.models.vision.runs import Source, TrunkPlan
-from airpool.models.vision.splits import Splits
-from airpool.models.vision.training import RECIPES, TrunkRecipe, predictions
+from airpool_lab.training.work import Splits
+from airpool_lab.vision import runs
+from airpool_lab.vision.cad import Split
+from airpool_lab.vision.runs import Source, TrunkPlan
+from airpool_lab.vision.training import RECIPES, TrunkRecipe, predictions
 
 LARGEST = 15_000_000  # bytes of a file
 
@@ -46,7 +45,7 @@ def main(arguments: Sequence[str] | None = None) -> None:
     source = runs.source(args.meshes, limit=args.objects)
     values = {name: json.loads(value) for name, _, value in (each.partition("=") for each in args.set)}
     architecture = Architecture(args.kind, num_classes=len(source.classes), resolution=args.resolution)
-    recipe, architecture = recipes.settled(
+    recipe, architecture = loop.settled(
         values,
         RECIPES.get(args.kind, TrunkRecipe()),
         architecture,
@@ -76,11 +75,11 @@ def main(arguments: Sequence[str] | None = None) -> None:
 def keep(out: Path, file: Path, source: Source, splits: Splits) -> dict[str, float]:
     """Writes the weights in `file`, their logits and their record beside `out`; returns the validation numbers."""
     model, about = weights.load(file, device=splits.torch_device)
-    tensors, header = tensor_file.read(file)
+    tensors, header = files.read_tensors(file)
     pieces = list(parts(tensors))
     for number, piece in enumerate(pieces, 1):
         suffix = f".{number}.safetensors" if len(pieces) > 1 else ".safetensors"
-        tensor_file.write(out.with_name(out.name + suffix), piece, header)
+        files.write_tensors(out.with_name(out.name + suffix), piece, header)
     kept: dict[str, Tensor] = {}
     numbers: dict[str, float] = {}
     held_out: tuple[Split, ...] = ("validation", "test")
@@ -96,7 +95,7 @@ def keep(out: Path, file: Path, source: Source, splits: Splits) -> dict[str, flo
                     numbers[name] = float(right.mean())
                     per_class = [right[images.labels == c].mean() for c in images.labels.unique()]
                     numbers[f"{name}_classes"] = float(torch.stack(per_class).mean())
-    tensor_file.write(out.with_name(f"{out.name}-logits.safetensors"), kept)
+    files.write_tensors(out.with_name(f"{out.name}-logits.safetensors"), kept)
     record: dict[str, Any] = {**about, "split": source.split(), "validation": numbers, "torch": torch.__version__}
     record |= {"file": source.path.name, "sha256": runs.sha256(file)}
     files.write(out.with_name(f"{out.name}.json"), json.dumps(record, indent=1) + "\n")

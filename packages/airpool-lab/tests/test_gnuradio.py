@@ -15,9 +15,9 @@ from airpool.models.pretrained import load
 from airpool.network import Network
 from airpool.protocol.inference import centralised
 from airpool.radio.link import level
-from airpool.radio.waveform.frame import Frame
+from airpool_lab.waveform.frame import Frame
 
-ROOT = Path(__file__).parent.parent
+ROOT = Path(__file__).parents[3]
 PYTHON = "/usr/bin/python3"  # GNU Radio's: that of the system
 DEVICES, OBJECTS = 4, 3
 AIRPOOL = (sys.executable, "-m", "airpool", "radio")

@@ -6,22 +6,27 @@ from dataclasses import replace
 import numpy as np
 import pytest
 import torch
-from tests.random_servers import random_server
 
 import airpool
+from airpool.evaluation import mse
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
-from airpool.evaluation.prediction import AccuracyBounds, linear_for, predict
-from airpool.evaluation.theory import mse
-from airpool.evaluation.theory.accuracy import chebyshev, no_answer
-from airpool.evaluation.theory.lipschitz import lipschitz_constants
-from airpool.evaluation.theory.margin import margin
-from airpool.evaluation.theory.server import LayeredServer, scores
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.dense import CodecShape, DenseCodec
 from airpool.models.codecs.training import initial
 from airpool.network import Channel, Network, Ranking, Threshold
 from airpool.radio.link import Level, level
+from airpool_lab.theory.prediction import (
+    AccuracyBounds,
+    chebyshev,
+    linear_for,
+    lipschitz_constants,
+    margin,
+    no_answer,
+    predict,
+)
+from airpool_lab.theory.server import LayeredServer, scores
+from tests.random_servers import random_server
 
 K, R, CLASSES = 4, 5, 3
 NETWORK = Network.uniform(num_devices=K, noise_std=0.05, participation=0.9, dimension=R)

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 import torch
 
-from airpool import EncodedObjects, calibrate, evaluate
+from airpool import Claim, EncodedObjects, calibrate, evaluate
 from airpool.account.lifetime import one_slot_mu, stream_epsilon
-from airpool.evaluation.slots import largest_sure, traces
+from airpool.evaluation.inferences import largest_sure, traces
 from airpool.network import Channel, Network, Ranking, Slots
 from airpool.protocol.simulation import receive
 from airpool.radio.link import level
@@ -57,7 +57,7 @@ def test_mean_spending_adds_up():
     net = network(Slots(16))
     mu = one_slot_mu(net)
     assert mu is not None
-    assert stream_epsilon(net, 16) == pytest.approx(3.0, rel=1e-3)
+    assert stream_epsilon(net, Claim(), 16) == pytest.approx(3.0, rel=1e-3)
     assert one_slot_mu(network(Slots(16), participation=0.9)) is None
     found = evaluate(objects(), net).slots
     assert found is not None

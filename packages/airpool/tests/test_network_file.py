@@ -6,18 +6,35 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airpool.network import Adversary, Channel, Devices, Network, NetworkError, Ranking, Threshold, named_scheme
-from airpool.network.file import dump, parse, read, write
+from airpool.network import (
+    Adversary,
+    Channel,
+    Claim,
+    Devices,
+    Network,
+    NetworkError,
+    Ranking,
+    Threshold,
+    named_scheme,
+)
+from airpool.network.file import dump, parse, parse_claim, read, read_claim, write
 
 EXAMPLE = """
-version = 1
+version = 3
 dimension = 64               # r
-delta = 1e-5
-neighbours = "zero-out"      # zero-out | replace | remove
 cover_noise = false
 colluders = 0
 dropouts = 0
+
+[claim]
+delta = 1e-5
+neighbours = "zero-out"      # zero-out | replace | remove
 inferences = 1
+colluding = []               # devices known to collude
+credit_channel_noise = false
+live = false
+per_event = 60               # optional
+knows_answer = true
 
 [devices]
 count = 12
@@ -97,46 +114,70 @@ def networks(draw):
             threshold=draw(FINITE),
             num_selected=draw(st.integers(1, count)),
         ),
-        adversary=Adversary(draw(st.integers(0, 9)), draw(st.booleans())),
+        adversary=Adversary(draw(st.integers(0, 9))),
         dimension=draw(st.integers(1, 10**6)),
-        delta=draw(OPEN_SHARES),
-        neighbours=draw(st.sampled_from(["zero-out", "replace", "remove"])),
         cover_noise=draw(st.booleans()),
         colluders=draw(st.integers(0, count - 1)),
         dropouts=draw(st.integers(0, count - 1)),
-        inferences=draw(st.integers(1, 10**9)),
     )
 
 
-@given(networks())
-def test_a_network_survives_being_written_and_read_without_loss(network):
+CLAIMS = st.builds(
+    Claim,
+    delta=OPEN_SHARES,
+    neighbours=st.sampled_from(["zero-out", "replace", "remove"]),
+    inferences=st.integers(1, 10**9),
+    colluding=st.lists(st.integers(0, 9)),
+    credit_channel_noise=st.booleans(),
+    live=st.booleans(),
+    per_event=st.none() | st.integers(1, 10**9),
+    knows_answer=st.booleans(),
+)
+
+
+@given(networks(), CLAIMS)
+def test_a_network_and_its_claim_survive_being_written_and_read_without_loss(network, claim):
+    text = dump(network, claim)
+    assert (parse(text), parse_claim(text)) == (network, claim)
     assert parse(dump(network)) == network
 
 
-def test_a_network_survives_the_disk(tmp_path):
-    network = Network.uniform(num_devices=3, noise_std=0.1 + 0.2, delta=1e-7, cover_noise=True)
-    write(network, tmp_path / "net.toml")
-    assert read(tmp_path / "net.toml") == network
-    assert read(str(tmp_path / "net.toml")) == network
+def test_a_network_and_its_claim_survive_the_disk(tmp_path):
+    network = Network.uniform(num_devices=3, noise_std=0.1 + 0.2, cover_noise=True)
+    claim = Claim(delta=1e-7, neighbours="replace", colluding=[1, 1], live=True)
+    write(network, tmp_path / "net.toml", claim)
+    for path in (tmp_path / "net.toml", str(tmp_path / "net.toml")):
+        assert (read(path), read_claim(path)) == (network, claim)
 
 
-SINCE_2 = {"redrawn", "antennas", "adversary", "slots"}
+def test_the_text_of_a_network_is_the_same_whatever_is_claimed_of_it():
+    network = Network.uniform(num_devices=3)
+    text = dump(network)
+    assert "claim" not in text
+    assert parse_claim(text) == Claim()
+    top, _, rest = dump(network, Claim(colluding=[2])).partition("[claim]\n")
+    assert rest.startswith('delta = 1e-05\nneighbours = "zero-out"\ninferences = 1\ncolluding = [2]\n\n[devices]')
+    assert top + rest[rest.index("[devices]") :] == text
+
+
+NOT_SHOWN = {"redrawn", "antennas", "adversary", "slots"}
 
 
 def test_every_key_of_the_specification_is_understood():
     network = parse(EXAMPLE)
     assert network == Network(devices=Devices(count=12, weight=0.0833333, epsilon=2.0))
-    known = {f.name for table in (Network, Devices, Channel, Threshold, Ranking) for f in fields(table)}
+    assert parse_claim(EXAMPLE) == Claim(per_event=60)
+    known = {f.name for table in (Network, Claim, Devices, Channel, Threshold, Ranking) for f in fields(table)}
     written = {line.split("=")[0].strip() for line in EXAMPLE.splitlines() if "=" in line}
-    assert written - {"version"} == (known | {"name"}) - {"devices", "channel", "scheme", "path_loss_db"} - SINCE_2
+    assert written - {"version"} == (known | {"name"}) - {"devices", "channel", "scheme", "path_loss_db"} - NOT_SHOWN
 
 
 def test_what_is_left_out_has_its_default():
-    assert parse("version = 1\n[devices]\ncount = 7") == Network(devices=Devices(count=7))
+    assert parse("version = 3\n[devices]\ncount = 7") == Network(devices=Devices(count=7))
 
 
 def test_a_list_gives_one_value_each_and_whole_numbers_are_numbers():
-    network = parse("version = 1\n[devices]\ncount = 2\nnoise_std = [1, 0.2]\nclip_norm = 3")
+    network = parse("version = 3\n[devices]\ncount = 2\nnoise_std = [1, 0.2]\nclip_norm = 3")
     assert network.devices.noise_std == (1.0, 0.2)
     assert network.devices.clip_norm == (3.0, 3.0)
 
@@ -144,31 +185,40 @@ def test_a_list_gives_one_value_each_and_whole_numbers_are_numbers():
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        ("version = 1\n[devices]\ncount = 2\ncolour = 1", r"unknown key devices\.colour; known are count, weight"),
-        ("version = 1\ncolour = 1\n[devices]\ncount = 2", "unknown key colour; known are dimension, delta"),
-        ("version = 1\n[devices]\ncount = 2\n[chanel]\ngamma = 1", "unknown key chanel; known are"),
-        ("version = 1\n[devices]\ncount = 2\n[scheme]\nthreshhold = 1", r"unknown key scheme\.threshhold"),
-        ("version = 3\n[devices]\ncount = 2", "version=3 is not known here; this airpool reads versions 1 to 2"),
-        ('version = "1"\n[devices]\ncount = 2', "version='1' is not known here"),
+        ("version = 3\n[devices]\ncount = 2\ncolour = 1", r"unknown key devices\.colour; known are count, weight"),
+        ("version = 3\ncolour = 1\n[devices]\ncount = 2", "unknown key colour; known are dimension, cover_noise"),
+        ("version = 3\n[devices]\ncount = 2\n[chanel]\ngamma = 1", "unknown key chanel; known are"),
+        ("version = 3\n[devices]\ncount = 2\n[scheme]\nthreshhold = 1", r"unknown key scheme\.threshhold"),
+        ("version = 1\n[devices]\ncount = 2", "version=1 is not known here; this airpool reads version 3"),
+        ("version = 4\n[devices]\ncount = 2", "version=4 is not known here; this airpool reads version 3"),
+        ('version = "3"\n[devices]\ncount = 2', "version='3' is not known here"),
         ("version = true\n[devices]\ncount = 2", "version=True is not known here"),
-        ("[devices]\ncount = 2", "the key version is missing; write version = 2"),
-        ("version = 1", r"the table \[devices\] is missing"),
-        ("version = 1\n[devices]\nweight = 1", r"devices\.count is missing"),
-        ("version = 1\ndevices = 3", r"devices must be a table, \[devices\]"),
-        ("version = 1\n[devices]\ncount = 0", r"devices\.count=0 must be a whole number >= 1"),
-        ("version = 1\n[devices]\ncount = 2\nnoise_std = nan", r"devices\.noise_std=nan must be >= 0 and finite"),
-        ("version = 1\n[devices]\ncount = 2\nnoise_std = -1", r"devices\.noise_std=-1 must be >= 0 and finite"),
-        ("version = 1\n[devices]\ncount = 2\nnoise_std = [0.1]", "has 1 values for 2 devices"),
-        ("version = 1\n[devices]\ncount = 2\nnoise_std = true", r"devices\.noise_std=True must be a number"),
+        ("[devices]\ncount = 2", "the key version is missing; write version = 3"),
+        ("version = 3", r"the table \[devices\] is missing"),
+        ("version = 3\n[devices]\nweight = 1", r"devices\.count is missing"),
+        ("version = 3\ndevices = 3", r"devices must be a table, \[devices\]"),
+        ("version = 3\n[devices]\ncount = 0", r"devices\.count=0 must be a whole number >= 1"),
+        ("version = 3\n[devices]\ncount = 2\nnoise_std = nan", r"devices\.noise_std=nan must be >= 0 and finite"),
+        ("version = 3\n[devices]\ncount = 2\nnoise_std = -1", r"devices\.noise_std=-1 must be >= 0 and finite"),
+        ("version = 3\n[devices]\ncount = 2\nnoise_std = [0.1]", "has 1 values for 2 devices"),
+        ("version = 3\n[devices]\ncount = 2\nnoise_std = true", r"devices\.noise_std=True must be a number"),
         (
-            "version = 1\n[devices]\ncount = 2\nparticipation = 1.01",
+            "version = 3\n[devices]\ncount = 2\nparticipation = 1.01",
             r"devices\.participation=1\.01 must be between 0 and 1",
         ),
-        ("version = 1\ndelta = 1.0\n[devices]\ncount = 2", r"delta=1\.0 must be > 0 and < 1"),
-        ("version = 1\ndelta = 0\n[devices]\ncount = 2", "delta=0 must be > 0 and < 1"),
+        ("version = 3\n[claim]\ndelta = 1.0\n[devices]\ncount = 2", r"delta=1\.0 must be > 0 and < 1"),
+        ("version = 3\n[claim]\ndelta = 0\n[devices]\ncount = 2", "delta=0 must be > 0 and < 1"),
+        ("version = 3\n[claim]\ndelt = 1e-5\n[devices]\ncount = 2", r"unknown key claim\.delt; known are delta, neigh"),
+        ("version = 3\n[claim]\ncolluding = 1\n[devices]\ncount = 2", "colluding=1 must be a list of devices"),
+        ("version = 3\nclaim = 1\n[devices]\ncount = 2", r"claim must be a table, \[claim\]"),
+        ("version = 3\ndelta = 1e-5\n[devices]\ncount = 2", r"unknown key delta; it belongs to the table \[claim\]"),
+        (
+            "version = 3\n[devices]\ncount = 2\n[adversary]\nknows_answer = true",
+            r"adversary\.knows_answer; it belongs to",
+        ),
         ("this is not toml", "not valid TOML: "),
         ("a = " + "[" * 30_000, "not valid TOML: "),
-        ("version = 1" + "0" * 5000, "not valid TOML: "),
+        ("version = 3" + "0" * 5000, "not valid TOML: "),
         ("", "the key version is missing"),
     ],
 )
@@ -178,9 +228,10 @@ def test_every_mistake_is_one_line_that_names_field_and_value(text, message, tmp
     assert "\n" not in str(caught.value)
     path = tmp_path / "net.toml"
     path.write_text(text)
-    with pytest.raises(NetworkError, match=rf"net\.toml: .*{message}") as caught:
-        read(path)
-    assert "\n" not in str(caught.value)
+    for reader in (read, read_claim):
+        with pytest.raises(NetworkError, match=rf"net\.toml: .*{message}") as caught:
+            reader(path)
+        assert "\n" not in str(caught.value)
 
 
 def test_a_file_that_cannot_be_read_is_named(tmp_path):
@@ -195,7 +246,7 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path):
 
 def test_infinity_has_no_place_in_a_network():
     with pytest.raises(NetworkError, match=r"devices\.clip_norm=inf must be > 0 and finite"):
-        parse("version = 1\n[devices]\ncount = 2\nclip_norm = inf")
+        parse("version = 3\n[devices]\ncount = 2\nclip_norm = inf")
 
 
 def test_path_loss_is_optional_and_survives_the_disk():
@@ -205,28 +256,8 @@ def test_path_loss_is_optional_and_survives_the_disk():
     assert "path_loss_db" not in dump(Network.uniform(num_devices=2))
 
 
-@pytest.mark.parametrize("error", ["csi_error_std", "phase_error_std"])
-def test_version_1_is_refused_where_channels_are_not_known_exactly(error):
-    """It meant one number in each use of the channel, which costs more than two."""
-    text = "version = {}\n[devices]\ncount = 2\n[channel]\n{} = {}"
-    with pytest.raises(NetworkError, match="write version = 2"):
-        parse(text.format(1, error, 0.1))
-    assert not parse(text.format(2, error, 0.1)).channel.known
-    assert parse(text.format(1, error, 0)) == parse(text.format(2, error, 0)) == Network(devices=Devices(count=2))
-
-
-@pytest.mark.parametrize("key", ["redrawn = false", "antennas = 2"])
-def test_keys_of_version_2_are_unknown_to_version_1(key):
-    text = f"[devices]\ncount = 2\n[channel]\n{key}"
-    assert parse(f"version = 2\n{text}") != parse("version = 2\n[devices]\ncount = 2")
-    with pytest.raises(NetworkError, match=r"unknown key channel\."):
-        parse(f"version = 1\n{text}")
-
-
 def test_an_adversary_is_written_where_there_is_one():
     assert "adversary" not in dump(Network.uniform(num_devices=2))
-    network = parse("version = 2\n[devices]\ncount = 2\n[adversary]\nantennas = 3")
+    network = parse("version = 3\n[devices]\ncount = 2\n[adversary]\nantennas = 3")
     assert network.adversary.antennas == 3
     assert parse(dump(network)) == network
-    with pytest.raises(NetworkError, match="unknown key adversary"):
-        parse("version = 1\n[devices]\ncount = 2\n[adversary]\nantennas = 3")

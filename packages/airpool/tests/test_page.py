@@ -5,12 +5,12 @@ import subprocess
 from itertools import count
 
 import pytest
-from benchmarks.chromium import CHROMIUM
-from tests.html_reader import Reader
 
 from airpool import Network, guarantee
 from airpool._support.figures import figure
 from airpool._support.page import Download, Facts, Figure, Items, PageTable, Section, Text, page, templates
+from benchmarks.chromium import CHROMIUM
+from tests.html_reader import Reader
 
 EVIL = "<script>alert('x')</script>\" onload=\"y & 'z'"
 

@@ -119,7 +119,10 @@ def test_a_file_that_fails_is_named(tmp_path, text, message):
 
 
 def test_a_file_that_is_none_is_an_error(tmp_path):
-    for path in (tmp_path, tmp_path / "none.py", tmp_path / "own.txt"):
+    with pytest.raises(PluginError, match=r"none.py: no such file"):
+        plugins.load_file(tmp_path / "none.py")
+    (tmp_path / "own.txt").write_text("")
+    for path in (tmp_path, tmp_path / "own.txt"):
         with pytest.raises(PluginError, match=r"must be a Python file \(.py\)"):
             plugins.load_file(path)
 

@@ -132,5 +132,6 @@ def _sionna() -> tuple[Any, Any]:
         with torch.random.fork_rng():
             from sionna.phy import config  # pyright: ignore[reportMissingImports]
     except ImportError as missing:
-        raise ImportError(f"fading models sionna:* need Sionna ({missing}): {extras.install('sionna')}") from None
+        advice = extras.install("airpool-lab[sionna]")
+        raise ImportError(f"fading models sionna:* need Sionna ({missing}): {advice}") from None
     return torch, config

@@ -1,4 +1,4 @@
-"""Builds our own sample objects, shapes.safetensors of packages/models: `python -m studies.shapes`, in a second.
+"""Builds our own sample objects, shapes.safetensors of airpool-models: `python -m studies.shapes`, in a second.
 
 The shapes were fixed before any network was trained. Change none without training and measuring everything again.
 """

@@ -6,19 +6,20 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airpool import Adversary, Channel, Devices, Network
-from airpool.evaluation.attacks.antipodal import antipodal
-from airpool.evaluation.attacks.attack import AttackSetting
-from airpool.evaluation.attacks.hearing import hear
-from airpool.evaluation.attacks.positions import POSITIONS
+from airpool import Adversary, Channel, Claim, Devices, Network
 from airpool.network import Slots
 from airpool.protocol import device
+from airpool_lab.attacks.antipodal import antipodal
+from airpool_lab.attacks.attack import AttackSetting
+from airpool_lab.attacks.hearing import hear
+from airpool_lab.attacks.positions import POSITIONS
 
-NETWORK = Network.uniform(num_devices=4, noise_std=0.25, dimension=3, adversary=Adversary(3), inferences=3)
+NETWORK = Network.uniform(num_devices=4, noise_std=0.25, dimension=3, adversary=Adversary(3))
+CLAIM = Claim(inferences=3)
 
 
 def setting(name, **more):
-    return AttackSetting(NETWORK, POSITIONS[name], device=1, trials=20_000, **more)
+    return AttackSetting(NETWORK, POSITIONS[name], device=1, trials=20_000, claim=CLAIM, **more)
 
 
 @pytest.mark.parametrize("name", list(POSITIONS))
@@ -49,15 +50,19 @@ KINDS = {
 @pytest.mark.parametrize("kind", list(KINDS))
 @pytest.mark.parametrize("name", ["link", "sum", "colluding", "repeated"])
 def test_networks_of_every_kind_stay_below_their_bound(kind, name):
-    result: Any = antipodal(AttackSetting(KINDS[kind], POSITIONS[name], device=1, trials=8000))
+    result: Any = antipodal(AttackSetting(KINDS[kind], POSITIONS[name], device=1, trials=8000, claim=CLAIM))
     assert not result.exceeds
     assert result.success > 0.5
 
 
 ONE_DRAW = {
-    "slots": Network.uniform(num_devices=4, noise_std=0.1, participation=0.3, slots=Slots(count=8, redrawn=False)),
-    "inferences": Network.uniform(
-        num_devices=4, noise_std=0.1, inferences=8, channel=Channel(fading="rayleigh", outage=0.4, redrawn=False)
+    "slots": (
+        Network.uniform(num_devices=4, noise_std=0.1, participation=0.3, slots=Slots(count=8, redrawn=False)),
+        Claim(),
+    ),
+    "inferences": (
+        Network.uniform(num_devices=4, noise_std=0.1, channel=Channel(fading="rayleigh", outage=0.4, redrawn=False)),
+        Claim(inferences=8),
     ),
 }
 
@@ -65,15 +70,17 @@ ONE_DRAW = {
 @pytest.mark.parametrize("served", list(ONE_DRAW))
 def test_where_one_draw_serves_several_the_question_attains_its_bound(served):
     """Coins or gains that were drawn anew each time would show the device in some slot of nearly every trial."""
-    net = replace(ONE_DRAW[served], dimension=2)
-    result: Any = antipodal(AttackSetting(net, POSITIONS["repeated"], trials=8000))
+    net, claim = ONE_DRAW[served]
+    setting = AttackSetting(replace(net, dimension=2), POSITIONS["repeated"], trials=8000, claim=claim)
+    result: Any = antipodal(setting)
     assert abs(result.success - result.bound) < 4.5 * result.standard_error
 
 
 def test_coins_are_new_in_every_inference_over_one_draw_of_the_channel():
     fading = Channel(fading="rayleigh", outage=0.4, redrawn=False)
-    net = Network.uniform(num_devices=2, participation=0.5, inferences=6, channel=fading, dimension=1)
-    heard = hear(net, POSITIONS["repeated"], np.ones((1, 2, 1)), rng=np.random.default_rng(0), trials=4000)
+    net = Network.uniform(num_devices=2, participation=0.5, channel=fading, dimension=1)
+    claim, rng = Claim(inferences=6), np.random.default_rng(0)
+    heard = hear(net, claim, POSITIONS["repeated"], np.ones((1, 2, 1)), rng=rng, trials=4000)
     wanted = 0.6 * (1 - 0.5**6)  # once at least, if the channel lets it
     assert abs(heard.present.mean() - wanted) < 4.5 * (0.25 / 4000) ** 0.5
 
@@ -113,7 +120,7 @@ def test_a_silent_device_answers_nothing():
 def test_silence_hides_no_fault_where_the_bound_leaves_the_coin_out(name):
     rare = replace(NETWORK, devices=replace(NETWORK.devices, participation=0.2))
     half = replace(rare, devices=replace(rare.devices, noise_std=0.125))
-    asked = AttackSetting(rare, POSITIONS[name], device=1, trials=20_000)
+    asked = AttackSetting(rare, POSITIONS[name], device=1, trials=20_000, claim=CLAIM)
     honest: Any = antipodal(asked)
     assert abs(honest.success - honest.bound) < 4.5 * honest.standard_error
     assert abs(honest.trials - 4000) < 4.5 * (0.16 * 20_000) ** 0.5

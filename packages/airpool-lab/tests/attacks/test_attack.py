@@ -8,15 +8,16 @@ import pytest
 from typer.testing import CliRunner
 
 import airpool
-from airpool import Network
+from airpool import Claim, Network
 from airpool._support import plugins
 from airpool._support.plugins import PluginError
 from airpool.cli import app
-from airpool.evaluation.attacks.attack import ATTACKS, AttackSetting, attacked, options_of
-from airpool.evaluation.attacks.positions import POSITIONS
-from airpool.evaluation.attacks.result import HEADER, AttackResult
+from airpool.network import file as network_file
+from airpool_lab.attacks.attack import ATTACKS, AttackSetting, attacked, options_of
+from airpool_lab.attacks.positions import POSITIONS
+from airpool_lab.attacks.result import HEADER, AttackResult
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins" / "attack.py"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "plugins" / "attack.py"
 NETWORK = Network.uniform(num_devices=3, noise_std=0.2, dimension=2)
 
 
@@ -54,7 +55,8 @@ def test_a_success_exceeds_its_bound_only_beyond_its_error(trials, beyond):
 def test_a_result_carries_all_that_made_it():
     data = json.loads(json.dumps(result().to_json()))
     assert {"attack", "position", "network", "prior", "bound", "seed", "version", "success", "interval"} <= set(data)
-    assert airpool.network.file.parse(data["network"]) == NETWORK
+    assert network_file.parse(data["network"]) == NETWORK
+    assert network_file.parse_claim(data["network"]) == Claim()
 
 
 def test_a_secret_of_the_object_is_marked():

@@ -5,7 +5,7 @@ import pytest
 from scipy.special import logsumexp
 from scipy.stats import norm
 
-from airpool.evaluation.attacks import attackers
+from airpool_lab.attacks import attackers
 
 HALF = np.array([0.5, 0.5])
 

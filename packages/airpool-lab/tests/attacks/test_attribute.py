@@ -9,17 +9,17 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from airpool import Adversary, Network
+from airpool import Adversary, Claim, Network
 from airpool.cli import app
-from airpool.evaluation.attacks.attack import AttackSetting
-from airpool.evaluation.attacks.attribute import attacked
-from airpool.evaluation.attacks.positions import POSITIONS
-from airpool.evaluation.attacks.questions import Views, question, rare_classes, secrets_of
+from airpool_lab.attacks.attack import AttackSetting
+from airpool_lab.attacks.attribute import Views, attacked, question, rare_classes, secrets_of
+from airpool_lab.attacks.positions import POSITIONS
 
 SIDES, R, CLASSES = 4, 6, 3
-NETWORK = Network.uniform(num_devices=SIDES, noise_std=0.12, dimension=R, adversary=Adversary(2), inferences=2)
+NETWORK = Network.uniform(num_devices=SIDES, noise_std=0.12, dimension=R, adversary=Adversary(2))
+CLAIM = Claim(inferences=2)
 SILENT = replace(NETWORK, devices=replace(NETWORK.devices, noise_std=0.0))
-RESULTS = Path(__file__).parents[2] / "studies" / "results"
+RESULTS = Path(__file__).parents[4] / "packages/airpool-lab/studies/results"
 
 
 def views(count, seed):
@@ -36,7 +36,8 @@ ASKED = [(name, secret) for name, place in POSITIONS.items() for secret in secre
 
 @pytest.mark.parametrize(("name", "secret"), [("link", "side"), ("sum", "class")])
 def test_no_attack_exceeds_the_bound_of_its_position(name, secret):
-    result: Any = attacked(AttackSetting(NETWORK, POSITIONS[name], device=1, trials=1000), secret, LEARN, JUDGE)
+    setting = AttackSetting(NETWORK, POSITIONS[name], device=1, trials=1000, claim=CLAIM)
+    result: Any = attacked(setting, secret, LEARN, JUDGE)
     assert result.trials == 1000
     assert not result.exceeds
     assert result.success > result.prior - 4.5 * (0.25 / 1000) ** 0.5
@@ -45,7 +46,8 @@ def test_no_attack_exceeds_the_bound_of_its_position(name, secret):
 @pytest.mark.check
 @pytest.mark.parametrize(("name", "secret"), ASKED)
 def test_no_attack_exceeds_the_bound_of_any_position(name, secret):
-    result: Any = attacked(AttackSetting(NETWORK, POSITIONS[name], device=1, trials=4000), secret, LEARN, JUDGE)
+    setting = AttackSetting(NETWORK, POSITIONS[name], device=1, trials=4000, claim=CLAIM)
+    result: Any = attacked(setting, secret, LEARN, JUDGE)
     assert not result.exceeds
 
 
@@ -53,7 +55,7 @@ def test_no_attack_exceeds_the_bound_of_any_position(name, secret):
     ("name", "secret"), [("link", "side"), *(pytest.param(*each, marks=pytest.mark.check) for each in ASKED[1:6])]
 )
 def test_without_noise_the_secret_is_found(name, secret):
-    result: Any = attacked(AttackSetting(SILENT, POSITIONS[name], trials=200), secret, LEARN, JUDGE)
+    result: Any = attacked(AttackSetting(SILENT, POSITIONS[name], trials=200, claim=CLAIM), secret, LEARN, JUDGE)
     assert result.success > 0.95
     assert result.bound == 1
 

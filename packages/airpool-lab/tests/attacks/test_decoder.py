@@ -4,8 +4,9 @@ import numpy as np
 import pytest
 import torch
 
-from airpool.evaluation.attacks.decoder import Coordinates, Decoder, train
-from airpool.evaluation.attacks.inversion import inverted
+from airpool_lab.attacks.reconstruct import Decoder, train
+from studies.attack_decoders import inverted
+from studies.attack_signals import Coordinates
 
 
 def latents(n=400, r=30, rank=4, seed=0):

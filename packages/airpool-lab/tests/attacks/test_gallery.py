@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from airpool import Network
-from airpool.evaluation.attacks.gallery import beliefs, named
-from airpool.evaluation.attacks.positions import POSITIONS
+from airpool import Claim, Network
+from airpool_lab.attacks.attackers import beliefs, named
+from airpool_lab.attacks.positions import POSITIONS
 
 K, R, SIZE = 4, 6, 10
 NETWORK = Network.uniform(num_devices=K, noise_std=0.1, dimension=R)
@@ -16,7 +16,7 @@ PICTURES = np.random.default_rng(1).random((SIZE, 3, 3))
 
 def painted(std, place="link", **how):
     net = Network.uniform(num_devices=K, noise_std=std, dimension=R, **how)
-    found = beliefs(net, POSITIONS[place], LATENTS, LATENTS, rng=np.random.default_rng(2))
+    found = beliefs(net, Claim(), POSITIONS[place], LATENTS, LATENTS, rng=np.random.default_rng(2))
     return found, found.painted(PICTURES)[:, 0]
 
 
@@ -38,7 +38,7 @@ def test_of_a_silent_device_the_mean_is_painted():
 
 def test_no_other_estimate_from_the_same_signals_is_closer_on_average():
     """Of the posterior mean: any mix with another picture raises the mean squared error, up to the sample's error."""
-    found = beliefs(NETWORK, POSITIONS["link"], LATENTS, LATENTS, rng=np.random.default_rng(3), trials=2000)
+    found = beliefs(NETWORK, Claim(), POSITIONS["link"], LATENTS, LATENTS, rng=np.random.default_rng(3), trials=2000)
     best = found.painted(PICTURES)
     true = PICTURES[:, None]
     error = ((best - true) ** 2).mean()
@@ -48,7 +48,7 @@ def test_no_other_estimate_from_the_same_signals_is_closer_on_average():
 
 @pytest.mark.parametrize("place", ["link", "sum"])
 def test_the_object_is_named_no_more_often_than_the_bound_allows(place):
-    result = named(NETWORK, POSITIONS[place], LATENTS, seed=1, trials=400)
+    result = named(NETWORK, Claim(), POSITIONS[place], LATENTS, seed=1, trials=400)
     assert result.trials == 400 * SIZE
     assert not result.exceeds
     assert (result.success or 0) > 1 / SIZE
@@ -56,4 +56,4 @@ def test_the_object_is_named_no_more_often_than_the_bound_allows(place):
 
 def test_antennas_have_no_gallery():
     with pytest.raises(ValueError, match="antennas"):
-        beliefs(NETWORK, POSITIONS["antennas"], LATENTS, LATENTS, rng=np.random.default_rng(0))
+        beliefs(NETWORK, Claim(), POSITIONS["antennas"], LATENTS, LATENTS, rng=np.random.default_rng(0))

@@ -5,7 +5,7 @@ import pytest
 import torch
 from torch import nn
 
-from airpool.evaluation.attacks import likeness
+from airpool_lab.attacks import likeness
 
 metrics = pytest.importorskip("skimage.metrics")
 

@@ -11,13 +11,12 @@ from typer.testing import CliRunner
 
 from airpool import Adversary, Network
 from airpool.cli import app
-from airpool.evaluation.attacks import identify, reconstruct, signals
-from airpool.evaluation.attacks.attack import ATTACKS, AttackSetting
-from airpool.evaluation.attacks.positions import POSITIONS, bound
-from airpool.evaluation.attacks.scenes import Scenes, mean_pictures, scenes, shrunk
-from airpool.evaluation.attacks.targets import Targets
 from airpool.models.pretrained import load
 from airpool.protocol.device import clipped
+from airpool_lab.attacks import identify, reconstruct
+from airpool_lab.attacks.attack import ATTACKS, AttackSetting
+from airpool_lab.attacks.positions import POSITIONS, bound
+from airpool_lab.attacks.targets import Q, Scenes, Targets, channels, dimension, mean_pictures, scenes, sender, shrunk
 
 SIZE, DIMENSION = 20, 6
 
@@ -62,7 +61,7 @@ def test_identification_knows_the_clip():
 def test_which_object_it_is_is_no_secret_of_the_view_where_several_views_are_heard(place):
     whole = targets(0.1, place)
     found = identified(whole)
-    claimed = bound(whole.setting.network, POSITIONS[place], "object", prior=1 / SIZE, device=2)
+    claimed = bound(whole.setting.network, whole.setting.claim, POSITIONS[place], "object", prior=1 / SIZE, device=2)
     assert (found.of, found.protected, found.bound) == ("object", False, claimed)
     assert not found.exceeds
     assert (found.bound == 1) == (place != "sum")
@@ -112,10 +111,10 @@ def test_means_are_those_of_each_camera_and_class():
 def test_the_leading_channels_keep_the_most_of_a_map():
     torch.manual_seed(0)
     maps = torch.randn(6, 4, 40, 7, 7) * torch.linspace(2, 0.01, 40)[:, None, None]
-    whole, q16 = signals.channels(maps.split(2))
+    whole, q16 = channels(maps.split(2))
     assert q16.directions is not None
     kept = q16.raw(maps).square().sum()
-    others = torch.linalg.qr(torch.randn(40, signals.Q))[0]
+    others = torch.linalg.qr(torch.randn(40, Q))[0]
     assert kept > torch.einsum("nkfhw,fq->nkqhw", maps - whole.centre, others).square().sum()
     lengths = whole.raw(maps).flatten(0, 1).norm(dim=1)
     assert whole.clip_norm == pytest.approx(float(lengths.median()))
@@ -126,11 +125,11 @@ def test_a_codec_sends_what_the_model_sends():
     model = load("modelnet40")
     maps = torch.rand(2, 12, 1280, 7, 7)
     for name in ("vote", "compact"):
-        found = signals.sender(name, model, maps).encode(maps)
+        found = sender(name, model, maps).encode(maps)
         averages = maps.mean((-2, -1))
         read = model._posteriors(averages) if name == "vote" else averages
         assert torch.allclose(found, clipped(model.codec(name).encoder(read), 1.0), atol=1e-5)
-        assert signals.dimension(name, model) == found.shape[-1]
+        assert dimension(name, model) == found.shape[-1]
 
 
 def test_scenes_hold_maps_and_small_pictures():

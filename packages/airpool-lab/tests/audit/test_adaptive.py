@@ -5,13 +5,27 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from studies.audit_slots import attacked, network, planted
 from typer.testing import CliRunner
 
 from airpool.account.guarantee import guarantee
 from airpool.cli import app
-from airpool.evaluation.audit.adaptive import AdaptiveGame, capped, claimed_mu, played, seated, strategies
-from airpool.evaluation.audit.moves import (
+from airpool.evaluation.audit.bound import clopper_pearson, mu_bound
+from airpool.evaluation.audit.whole import examined
+from airpool.network import Channel, Claim, Devices, Neighbours, Network, NetworkError, Ranking, Slots, Threshold
+from airpool.network import file as network_file
+from airpool.privacy import gaussian
+from airpool_lab.audit.adaptive import (
+    AdaptiveGame,
+    CapAudit,
+    capped,
+    claimed_mu,
+    mechanism,
+    played,
+    seated,
+    strategies,
+    transmission,
+)
+from airpool_lab.audit.moves import (
     ASKING_AGAIN,
     CHARGING,
     DROPPING,
@@ -26,20 +40,15 @@ from airpool.evaluation.audit.moves import (
     stops_when_decided,
     stops_when_guilty,
 )
-from airpool.evaluation.audit.transcript import mechanism, transmission
-from airpool.evaluation.audit.whole import examined
-from airpool.network import Channel, Devices, Network, NetworkError, Ranking, Slots, Threshold
-from airpool.network import file as network_file
-from airpool.privacy import gaussian
-from airpool.privacy.evidence import clopper_pearson, mu_bound
+from studies.audit_slots import attacked, claim, network, planted
 
-GAUSSIAN = network("gaussian")
+GAUSSIAN, TWICE = network("gaussian"), claim("gaussian")
 ONE_SLOT = Network.uniform(num_devices=3, noise_std=0.6, dimension=2, slots=Slots(1))
 
 
-def ended(net: Network, strategy, runs: int = 8000, seed: int = 0):
+def ended(net: Network, strategy, runs: int = 8000, seed: int = 0, claim: Claim = TWICE):
     """Evidence at the end, with the feature and without."""
-    table = seated(net, 0)
+    table = seated(net, claim, 0)
     play = mechanism(table, strategy, transmission(table.network))
     return [play(world, runs, np.random.default_rng(seed)) for world in table.worlds]
 
@@ -59,8 +68,8 @@ def drawn_from(mean: float, std: float, values) -> None:
 
 def test_evidence_of_all_slots_is_that_of_one_gaussian_at_distance_b():
     b = 2.0
-    assert claimed_mu(GAUSSIAN, 0) == pytest.approx(b)
-    assert guarantee(GAUSSIAN).epsilon[0] == pytest.approx(float(gaussian.epsilon(2.0, 1e-5)), rel=1e-6)
+    assert claimed_mu(GAUSSIAN, TWICE, 0) == pytest.approx(b)
+    assert guarantee(GAUSSIAN, TWICE).epsilon[0] == pytest.approx(float(gaussian.epsilon(2.0, 1e-5)), rel=1e-6)
     for strategy in (never_stops, *TURNING):
         here, there = ended(GAUSSIAN, strategy)
         drawn_from(b**2 / 2, b, here)
@@ -79,7 +88,7 @@ def test_chosen_steps_spend_the_same_budget(strategy):
 @pytest.mark.parametrize("strategy", [never_stops, stops_when_guilty, asks_again_when_silent])
 def test_evidence_is_a_likelihood_ratio(kind, strategy):
     # E_Q[L; L < c] = P(L < c): for any strategy, since L stopped is the ratio of what was seen.
-    here, there = ended(network(kind), strategy, runs=8000)
+    here, there = ended(network(kind), strategy, runs=8000, claim=claim(kind))
     for cut in (-0.5, 0.5, 1.5):
         weighed = np.where(there < cut, np.exp(np.minimum(there, cut)), 0.0)
         error = np.hypot(weighed.std(), 0.5) / len(there) ** 0.5
@@ -87,12 +96,13 @@ def test_evidence_is_a_likelihood_ratio(kind, strategy):
 
 
 def test_stopping_and_asking_again_use_fewer_slots():
-    never = played(GAUSSIAN, 0, never_stops, runs=1000, seed=0)
+    never = played(GAUSSIAN, TWICE, 0, never_stops, runs=1000, seed=0)
     assert never.mean_slots == never.slots == 8
     for strategy in (stops_when_decided, asks_again_when_undecided):
-        assert played(GAUSSIAN, 0, strategy, runs=1000, seed=0).mean_slots < 7.5
+        assert played(GAUSSIAN, TWICE, 0, strategy, runs=1000, seed=0).mean_slots < 7.5
     # One draw for four slots: who is silent is asked again at once, and silent again half of the time.
-    found = played(network("seen, once"), 0, asks_again_when_silent, runs=4000, seed=0)
+    kind = "seen, once"
+    found = played(network(kind), claim(kind), 0, asks_again_when_silent, runs=4000, seed=0)
     assert found.mean_slots == pytest.approx(0.5 * (4 + 2.5) + 0.5 * (1 + 2.5), abs=0.15)
 
 
@@ -101,8 +111,8 @@ def test_no_strategy_gets_more_than_the_budget():
         plain = never_stops(now)
         return replace(plain, charge=np.full(len(now.left), 3.0), anew=np.ones(len(now.left), bool))
 
-    assert played(GAUSSIAN, 0, greedy, runs=40, seed=0).mean_slots == 2  # 3 + 3 ≤ 8 < 9
-    table = seated(network("hidden, once"), 0)
+    assert played(GAUSSIAN, TWICE, 0, greedy, runs=40, seed=0).mean_slots == 2  # 3 + 3 ≤ 8 < 9
+    table = seated(network("hidden, once"), claim("hidden, once"), 0)
     sent = []
     mechanism(
         table, lambda now: replace(never_stops(now), anew=now.inference > 0), transmission(table.network), sent.append
@@ -111,74 +121,82 @@ def test_no_strategy_gets_more_than_the_budget():
 
 
 @pytest.mark.parametrize(
-    "net",
+    ("net", "claim"),
     [
-        GAUSSIAN,
-        network("seen, anew"),
-        network("hidden, once"),
-        replace(network("hidden, anew"), neighbours="replace"),
-        Network(Devices(4, noise_std=(0.3, 0.3, 2.0, 0.5)), dimension=3, colluders=1, dropouts=1, slots=Slots(3)),
-        Network.uniform(
-            num_devices=3, noise_std=0.5, delta=0.01, channel=Channel(fading="rayleigh", outage=0.2), slots=Slots(3)
+        (GAUSSIAN, TWICE),
+        (network("seen, anew"), claim("seen, anew")),
+        (network("hidden, once"), claim("hidden, once")),
+        (network("hidden, anew"), replace(claim("hidden, anew"), neighbours=Neighbours.REPLACE)),
+        (
+            Network(Devices(4, noise_std=(0.3, 0.3, 2.0, 0.5)), dimension=3, colluders=1, dropouts=1, slots=Slots(3)),
+            Claim(),
         ),
-        Network.uniform(
-            num_devices=3,
-            noise_std=0.5,
-            delta=0.01,
-            scheme=Threshold(score_noise_std=1.0),
-            slots=Slots(3, redrawn=False),
+        (
+            Network.uniform(
+                num_devices=3, noise_std=0.5, channel=Channel(fading="rayleigh", outage=0.2), slots=Slots(3)
+            ),
+            Claim(delta=0.01),
         ),
-        Network.uniform(
-            num_devices=3, noise_std=0.5, delta=0.01, scheme=Ranking(num_selected=2), slots=Slots(3, redrawn=False)
+        (
+            Network.uniform(
+                num_devices=3, noise_std=0.5, scheme=Threshold(score_noise_std=1.0), slots=Slots(3, redrawn=False)
+            ),
+            Claim(delta=0.01),
+        ),
+        (
+            Network.uniform(
+                num_devices=3, noise_std=0.5, scheme=Ranking(num_selected=2), slots=Slots(3, redrawn=False)
+            ),
+            Claim(delta=0.01),
         ),
     ],
     ids=["gaussian", "seen", "hidden, once", "replace", "colluders", "fading", "2.1", "2.2"],
 )
-def test_an_honest_cap_is_not_refuted(net):
-    found = capped(net, 0, runs=500, seed=0)
-    assert len(found.games) == len(strategies(net)) >= 4
-    assert set(TURNING) <= set(strategies(net)) or not net.slots.redrawn
+def test_an_honest_cap_is_not_refuted(net, claim):
+    found = capped(net, claim, 0, runs=500, seed=0)
+    assert len(found.games) == len(strategies(net, claim)) >= 4
+    assert set(TURNING) <= set(strategies(net, claim)) or not net.slots.redrawn
     assert not found.violated
 
 
 def test_the_claim_is_the_cap_of_as_many_inferences():
-    assert capped(replace(GAUSSIAN, inferences=1), 0, runs=40, seed=0).games[0].report.claimed_mu == pytest.approx(
-        2**0.5
-    )
-    found = capped(replace(GAUSSIAN, inferences=1000), 0, runs=40, seed=0)
+    once = capped(GAUSSIAN, Claim(), 0, runs=40, seed=0)
+    assert once.games[0].report.claimed_mu == pytest.approx(2**0.5)
+    found = capped(GAUSSIAN, Claim(inferences=1000), 0, runs=40, seed=0)
     assert found.inferences == 2
     assert found.games[0].report.claimed_mu == pytest.approx(2.0)
 
 
 @pytest.mark.parametrize(("fault", "runs"), [("no clip", 1000), ("noise repeated", 4000), ("half the noise", 16_000)])
 def test_a_fault_in_one_slot_of_four_is_caught(fault, runs):
-    net, strategy = attacked(fault)
-    found = played(net, 0, strategy, runs=runs, seed=0, transmit=planted(fault, net))
+    net, claim, strategy = attacked(fault)
+    found = played(net, claim, 0, strategy, runs=runs, seed=0, transmit=planted(fault, net))
     shown, claimed = mu_of(found)
     assert found.report.violated
     assert shown > claimed
-    assert not played(net, 0, strategy, runs=1000, seed=0).report.violated
+    assert not played(net, claim, 0, strategy, runs=1000, seed=0).report.violated
 
 
 @pytest.mark.check
 @pytest.mark.parametrize("fault", ["coin kept", "own noise missing"])
 def test_a_fault_that_shows_little_is_caught_with_many_runs(fault):
-    net, strategy = attacked(fault)
-    assert played(net, 0, strategy, runs=1_000_000, seed=0, transmit=planted(fault, net)).report.violated
-    assert not played(net, 0, strategy, runs=100_000, seed=0).report.violated
+    net, claim, strategy = attacked(fault)
+    assert played(net, claim, 0, strategy, runs=1_000_000, seed=0, transmit=planted(fault, net)).report.violated
+    assert not played(net, claim, 0, strategy, runs=100_000, seed=0).report.violated
 
 
 @pytest.mark.check
 @pytest.mark.parametrize("strategy", STOPPING + ASKING_AGAIN[:1] + DROPPING + CHARGING + TURNING)
 def test_lower_bounds_on_mu_come_close_to_b_and_stay_below(strategy):
-    shown, claimed = mu_of(played(GAUSSIAN, 0, strategy, runs=100_000, seed=1))
+    shown, claimed = mu_of(played(GAUSSIAN, TWICE, 0, strategy, runs=100_000, seed=1))
     assert 0.85 * claimed < shown < claimed
 
 
 def test_a_repeated_noise_tells_nothing_more_about_a_view_that_stays():
     # The same message twice; what it breaks is a view that changes.
-    net, _ = attacked("noise repeated")
-    shown, claimed = mu_of(played(net, 0, never_stops, runs=4000, seed=0, transmit=planted("noise repeated", net)))
+    net, claim, _ = attacked("noise repeated")
+    repeated = planted("noise repeated", net)
+    shown, claimed = mu_of(played(net, claim, 0, never_stops, runs=4000, seed=0, transmit=repeated))
     assert shown < 0.9 * claimed
 
 
@@ -192,29 +210,29 @@ def test_the_bound_on_mu_is_that_of_two_gaussians():
 
 def test_the_whole_audit_gives_the_cap_beside_one_slot():
     net = Network.uniform(num_devices=3, noise_std=0.6, dimension=2, slots=Slots(4))
-    found = examined(net, 1, runs=400, seed=0)
-    assert found.cap is not None
+    found = examined(net, Claim(), 1, runs=400, seed=0)
+    assert isinstance(found.cap, CapAudit)
     assert found.cap.device == 1
     assert "4 strategies over slots" not in found.cap.lines()[0]
     assert found.cap.lines()[-1].endswith("against the cap of one inference: not refuted")
-    assert found.to_json()["cap"]["games"][0]["claimed_mu"] == pytest.approx(claimed_mu(net, 1))
-    assert examined(ONE_SLOT, 0, runs=400, seed=0).cap is None
-    off = examined(replace(net, channel=Channel(csi_error_std=0.1)), 0, runs=400, seed=0).cap
-    assert off is not None
+    assert found.to_json()["cap"]["games"][0]["claimed_mu"] == pytest.approx(claimed_mu(net, Claim(), 1))
+    assert examined(ONE_SLOT, Claim(), 0, runs=400, seed=0).cap is None
+    off = examined(replace(net, channel=Channel(csi_error_std=0.1)), Claim(), 0, runs=400, seed=0).cap
+    assert isinstance(off, CapAudit)
     assert not off.games
     assert "not audited" in off.lines()[0]
 
 
 def test_what_is_not_allowed_is_refused():
     with pytest.raises(ValueError, match="needs Gaussian slots"):
-        played(network("seen, anew"), 0, large_steps_when_undecided, runs=1000, seed=0)
+        played(network("seen, anew"), claim("seen, anew"), 0, large_steps_when_undecided, runs=1000, seed=0)
     with pytest.raises(NetworkError, match="audited for zero-out and replace"):
-        seated(replace(GAUSSIAN, neighbours="remove"), 0)
+        seated(GAUSSIAN, Claim(neighbours=Neighbours.REMOVE), 0)
 
 
 def test_the_command_prints_the_cap_and_writes_it(tmp_path):
     file = tmp_path / "net.toml"
-    network_file.write(replace(GAUSSIAN, inferences=1), file)
+    network_file.write(GAUSSIAN, file)
     said = CliRunner().invoke(app, ["audit", "--network", str(file), "--runs", "200"])
     assert said.exit_code == 0, said.output
     assert "never stops, 4.0 slots of a budget of 4: ε ≥" in said.output

@@ -5,12 +5,13 @@ from functools import partial
 import numpy as np
 import pytest
 
-from airpool import Network
-from airpool.account.guarantee import guarantee, paper_claim
+from airpool import Claim, Network
+from airpool.account.guarantee import guarantee
+from airpool.account.theorem1 import paper_claim
 from airpool.evaluation.audit.adversary import audited
 from airpool.evaluation.audit.bound import audit
-from airpool.evaluation.audit.energy import claimed_by_the_paper, removed
-from airpool.evaluation.audit.looks import sizes, watched
+from airpool.network import Neighbours
+from airpool_lab.audit.energy import claimed_by_the_paper, removed, sizes, watched
 
 NETWORK = Network.uniform(num_devices=3, noise_std=0.2, dimension=4)
 
@@ -22,17 +23,19 @@ def test_looks_double_and_are_bounded():
 
 def test_every_look_is_the_librarys_game_at_its_share_of_the_error():
     claimed = guarantee(NETWORK).worst
-    looks = list(watched(partial(audited, NETWORK, 1, claimed_epsilon=claimed), (1000, 2000), seed=5))
+    looks = list(watched(partial(audited, NETWORK, Claim(), 1, claimed_epsilon=claimed), (1000, 2000), seed=5))
     assert [look.report.runs for look in looks] == [1000, 2000]
     for look in looks:
-        again = audited(NETWORK, 1, claimed_epsilon=claimed, runs=look.report.runs, seed=look.seed, confidence=0.975)
+        again = audited(
+            NETWORK, Claim(), 1, claimed_epsilon=claimed, runs=look.report.runs, seed=look.seed, confidence=0.975
+        )
         assert look.report.epsilon_lower == again.epsilon_lower
     assert looks[-1].best == max(look.report.epsilon_lower for look in looks)
     assert not any(look.refuted for look in looks)
 
 
 def test_looks_draw_runs_of_their_own():
-    looks = list(watched(partial(audited, NETWORK, 0, claimed_epsilon=9.0), (1000, 1000), seed=0))
+    looks = list(watched(partial(audited, NETWORK, Claim(), 0, claimed_epsilon=9.0), (1000, 1000), seed=0))
     assert looks[0].report.threshold != looks[1].report.threshold
 
 
@@ -53,7 +56,7 @@ def test_all_looks_together_err_no_more_often_than_stated():
 
 
 def test_a_watch_ends_with_the_look_that_refutes():
-    looks = list(watched(partial(audited, NETWORK, 0, claimed_epsilon=0.01), (4000, 8000, 16000), seed=0))
+    looks = list(watched(partial(audited, NETWORK, Claim(), 0, claimed_epsilon=0.01), (4000, 8000, 16000), seed=0))
     assert looks[-1].refuted
     assert not any(look.refuted for look in looks[:-1])
 
@@ -65,7 +68,7 @@ def test_energy_alone_refutes_the_papers_claim_about_removal():
     assert claimed == pytest.approx(1.0)
     report = removed(network, claimed_epsilon=claimed, delta=delta, runs=2000, seed=0, confidence=0.99)
     assert report.violated
-    assert report.epsilon_lower <= guarantee(network, neighbours="remove", delta=delta).worst
+    assert report.epsilon_lower <= guarantee(network, Claim(delta=delta, neighbours=Neighbours.REMOVE)).worst
 
 
 def test_removal_is_played_between_equal_devices():

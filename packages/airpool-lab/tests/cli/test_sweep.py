@@ -107,7 +107,7 @@ def test_what_a_function_prints_does_not_come_between_the_lines(folder):
 
 
 def test_values_are_numbers_where_they_can_be(folder):
-    from airpool.cli.sweep import _axes
+    from airpool_lab.cli.sweep import _axes
 
     assert _axes(["a=1,2.5,1e-5", "b=true,false,x", "c=zero-out, inf"]) == {
         "a": [1, 2.5, 1e-5],
@@ -170,7 +170,7 @@ def test_after_kill_9_the_table_is_the_same_and_no_finished_point_is_measured_tw
         (folder / "experiment.py").write_text(EXPERIMENT)
 
     def kept():
-        return [line for file in (killed / "cache").glob("*.jsonl") for line in lines(file) if line]
+        return [line for file in (killed / "cache").glob("*.jsonl") for line in lines(file) if '"parameters"' in line]
 
     sink = subprocess.DEVNULL
     process = subprocess.Popen(command, cwd=killed, stdout=sink, stderr=sink)
@@ -194,17 +194,35 @@ def test_after_kill_9_the_table_is_the_same_and_no_finished_point_is_measured_tw
     assert resumed == set(range(14)) - finished
 
 
-def test_ctrl_c_stops_the_workers_and_keeps_what_is_done(tmp_path):
-    (tmp_path / "experiment.py").write_text(EXPERIMENT)
-    command = [AIRPOOL, "sweep", "experiment:slow", "--set", f"n={','.join(map(str, range(20)))}", "--cache", "cache"]
-    process = subprocess.Popen(
+def interruptible(command, folder):
+    return subprocess.Popen(
         command,
-        cwd=tmp_path,
+        cwd=folder,
         stderr=subprocess.PIPE,
         text=True,
         start_new_session=True,
         preexec_fn=lambda: signal.signal(signal.SIGINT, signal.SIG_DFL),  # noqa: PLW1509 - a shell's background job ignores it
     )
+
+
+@pytest.mark.parametrize("wait", [0.0, 0.1, 0.3, 0.6])
+def test_ctrl_c_while_workers_start_is_one_line(tmp_path, wait):
+    (tmp_path / "experiment.py").write_text(EXPERIMENT)
+    process = interruptible(
+        [AIRPOOL, "sweep", "experiment:slow", "--set", f"n={','.join(map(str, range(20)))}"], tmp_path
+    )
+    started = Path(f"/proc/{process.pid}/task/{process.pid}/children")
+    until(lambda: len(started.read_text().split()) >= 2, "no worker was started")
+    time.sleep(wait)
+    os.killpg(process.pid, signal.SIGINT)
+    assert process.communicate(timeout=600)[1].splitlines()[-1:] == ["interrupted"]
+    assert process.returncode == 130
+
+
+def test_ctrl_c_stops_the_workers_and_keeps_what_is_done(tmp_path):
+    (tmp_path / "experiment.py").write_text(EXPERIMENT)
+    command = [AIRPOOL, "sweep", "experiment:slow", "--set", f"n={','.join(map(str, range(20)))}", "--cache", "cache"]
+    process = interruptible(command, tmp_path)
     until(lambda: len(lines(tmp_path / "calls")) >= 3, "no point was measured")
     os.killpg(process.pid, signal.SIGINT)
     _, err = process.communicate(timeout=600)

@@ -20,12 +20,13 @@ from airpool import cli
 from airpool.models import local, weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
-from airpool.models.vision import cad, features, runs, shapes, vgg
+from airpool.models.vision import features, mvcnn, shapes
 from airpool.models.vision.features import pooled
 from airpool.models.vision.meshes import Mesh
-from airpool.models.vision.prepare import gridded
-from airpool.models.vision.renders import renders
 from airpool.models.vision.views import Cameras
+from airpool_lab.vision import cad, runs
+from airpool_lab.vision.prepare import gridded
+from airpool_lab.vision.renders import renders
 
 NARROW = ((4,), (4,), (8, 8), (8, 8), (16, 512))
 TRUNK = ("trunk", "--kind", "vgg11")
@@ -50,7 +51,7 @@ def narrow():
         return torch.stack([seen(meshes.digests[row], extra_views) for row in rows])
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(vgg, "_BLOCKS", NARROW)
+        patch.setattr(mvcnn, "_BLOCKS", NARROW)
         patch.setattr(runs, "renders", remembered)
         yield
 
@@ -169,15 +170,17 @@ def test_killed_in_the_middle_it_goes_on_to_the_same_weights(folder, data, tmp_p
     arguments = ["train", *TRUNK, data, "--out", tmp_path, *QUICK]
     code = f"""
 import os, signal, sys
-from airpool.cli import main, training as shown
-from airpool.models.vision import training, vgg
+from airpool.cli import main
+from airpool_lab.cli import train as shown
+from airpool_lab.vision import training
+from airpool.models.vision import mvcnn
 
 def dying(line, log=shown.log):
     log(line)
     if "epoch=2 " in line:
         os.kill(os.getpid(), signal.SIGKILL)
 
-shown.log, vgg._BLOCKS, training.CHECKPOINT_SECONDS = dying, {NARROW}, 0
+shown.log, mvcnn._BLOCKS, training.CHECKPOINT_SECONDS = dying, {NARROW}, 0
 sys.argv = ["airpool", *{[str(each) for each in arguments]}]
 main()
 """
@@ -342,14 +345,14 @@ def test_a_codec_is_not_trained_twice_and_the_test_set_can_be_read_later(made, m
         (("--fading", "rayleigh"), "was made with network.channel.fading = rician, not rayleigh"),
         (("--epsilon", 3), "was made with network.epsilon = [2.0, 30.0], not [2.0, 3.0, 30.0]"),
         (("--objects", 3), "was made with data.objects = all, not 3"),
-        (("--neighbours", "replace"), "was made with network.neighbours = zero-out, not replace"),
+        (("--neighbours", "replace"), "was made with claim.neighbours = zero-out, not replace"),
     ):
         assert message in str(run(*arguments, *extra).exception)
 
 
 def test_a_codec_may_look_at_whole_maps_and_a_network_file_says_what_it_is_for(folder, data, tmp_path):
     file = tmp_path / "net.toml"
-    file.write_text("version = 1\ndimension = 49\n[devices]\ncount = 12\n[channel]\nnoise_std = 0.3\n")
+    file.write_text("version = 3\ndimension = 49\n[devices]\ncount = 12\n[channel]\nnoise_std = 0.3\n")
     arguments = ("--kind", "map", "--network", file, "--epsilon", 10, "--set", "hidden=2", "--epochs", 1)
     trunk = folder / "trunk-0.safetensors"
     card = told("codec", data, "--trunk", trunk, "--out", tmp_path, *arguments, "--set", "server_hidden=8")
@@ -450,13 +453,13 @@ def test_all_is_trunk_head_and_codec_on_features_that_are_made_once(data, tmp_pa
 
 
 def test_on_a_terminal_there_is_a_bar_instead_of_lines(capsys, monkeypatch):
-    from airpool.cli import training
-    from airpool.evaluation.training import trunk
+    from airpool_lab.cli import train
+    from airpool_lab.training import trunk
 
     steps = []
     for terminal, lines in ((False, 2), (True, 0)):
         monkeypatch.setattr("sys.stderr.isatty", lambda terminal=terminal: terminal)
-        log = trunk._log("t-0", training.log, steps.append)
+        log = trunk._log("t-0", train.log, steps.append)
         log("resumed after epoch 3")
         log("epoch=4 loss=0.5")
         assert capsys.readouterr().err.count("\n") == lines

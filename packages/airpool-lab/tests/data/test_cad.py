@@ -9,7 +9,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airpool.models.vision import cad
+from airpool_lab.vision import cad
 
 
 def packed(tmp_path, meshes, names, split, name="meshes.npz.xz"):
@@ -119,7 +119,7 @@ def test_another_file_is_refused_in_one_line(tmp_path):
 
 
 MODELNET = Path(
-    os.environ.get("AIRPOOL_MODELNET") or Path(__file__).parents[2] / "../shared/data/modelnet40_meshes.npz.xz"
+    os.environ.get("AIRPOOL_MODELNET") or Path(__file__).parents[4] / "../shared/data/modelnet40_meshes.npz.xz"
 )
 
 

@@ -10,11 +10,12 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airpool.models.vision import cad, shapes
-from airpool.models.vision import prepare as preparation
+from airpool.models.vision import shapes
 from airpool.models.vision.meshes import Limits, Mesh, MeshError
-from airpool.models.vision.prepare import entries, gridded, prepare
 from airpool.models.vision.views import Cameras, views
+from airpool_lab.vision import cad
+from airpool_lab.vision import prepare as preparation
+from airpool_lab.vision.prepare import entries, gridded, prepare
 
 pytest.importorskip("trimesh", reason="needs the extra mesh")
 
@@ -131,7 +132,7 @@ def test_a_killed_run_leaves_its_chunks_and_no_worker(folder, data, tmp_path, mo
     out = tmp_path / "meshes.npz"
     script = (
         "import sys, time; from pathlib import Path\n"
-        "from airpool.models.vision import prepare as p; p.CHUNK = 1\n"
+        "from airpool_lab.vision import prepare as p; p.CHUNK = 1\n"
         "if __name__ == '__main__': p.prepare(Path(sys.argv[1]), Path(sys.argv[2]), workers=2,"
         " on_objects=lambda n: time.sleep(600))\n"
     )
@@ -218,7 +219,7 @@ def test_a_mesh_of_many_faces_is_simplified_and_looks_the_same():
 
 def test_without_the_package_a_large_mesh_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "fast_simplification", None)
-    with pytest.raises(ValueError, match=r"needs fast_simplification: pip install -e '\.\[mesh\]'"):
+    with pytest.raises(ValueError, match=r"needs fast_simplification: pip install .*'./packages/airpool-lab\[mesh\]'"):
         gridded(sphere(40))
 
 

@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 import torch
 
-from airpool.models.vision import cad, shapes
+from airpool.models.vision import shapes
 from airpool.models.vision.meshes import Mesh
-from airpool.models.vision.prepare import gridded
-from airpool.models.vision.renders import renders
 from airpool.models.vision.views import Cameras, views
+from airpool_lab.vision import cad
+from airpool_lab.vision.prepare import gridded
+from airpool_lab.vision.renders import renders
 
 CAMERAS = Cameras(num_views=4, resolution=32)
 

@@ -11,8 +11,6 @@ from hashlib import sha256
 import numpy as np
 import pytest
 import torch
-from tests.figure_laws import watched
-from tests.html_reader import Reader
 from typer.testing import CliRunner
 
 import airpool
@@ -20,15 +18,17 @@ from airpool import cli
 from airpool._support.rounding import spread
 from airpool.account.guarantee import guarantee
 from airpool.account.report import shown
-from airpool.cli import demo as demo_command
-from airpool.evaluation.demo import comparison, one_object, pictures, story, tables
 from airpool.models.pretrained import Pretrained
 from airpool.models.vision.views import views
 from airpool.network import Network
 from airpool.network import file as network_file
-from airpool.paper.formulas.accuracy import TABLE_2
 from airpool.protocol.inference import Simulation
 from airpool.radio.link import level
+from airpool_lab.cli import demo as demo_command
+from airpool_lab.demo import comparison, one_object, story, tables
+from airpool_lab.paper.formulas.theorem2 import TABLE_2
+from tests.figure_laws import watched
+from tests.html_reader import Reader
 
 TRIALS = 3
 
@@ -102,7 +102,7 @@ def test_every_epsilon_is_that_of_the_guarantee(found):
             point.row()[f"epsilon_{name}"] for name in ("device", "local", "object", "remove")
         )
         assert (device, local, objects) == (report.worst, report.epsilon_local.max(), report.epsilon_object)
-        assert remove == guarantee(point.network, neighbours="remove").worst
+        assert remove == report.again(neighbours="remove").worst
         assert device <= local <= objects
 
 
@@ -332,9 +332,9 @@ def test_a_view_is_drawn_on_white():
     view = torch.zeros(2, 8, 8)
     view[:, 2:6, 2:6] = 0.5
     view[:, 2:6, 6] = 0.25  # the outline: half covered
-    drawn = pictures._on_white(view)
+    drawn = story._on_white(view)
     assert drawn[3] == pytest.approx([1, 1, 0.45, 0.45, 0.45, 0.45, 0.725, 1])
-    assert pictures.picture(view).startswith(b"\x89PNG")
+    assert story.picture(view).startswith(b"\x89PNG")
 
 
 # Bad input

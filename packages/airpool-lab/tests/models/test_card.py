@@ -8,8 +8,8 @@ from typing import Any
 import pytest
 import torch
 
-from airpool.models import card as cards
-from airpool.models.card import card, markdown, measured, summary
+from airpool_lab.training import card as cards
+from airpool_lab.training.card import card, markdown, measured, summary
 
 CLASSES = ("bed", "chair", "lamp", "sofa")
 DATA = {

@@ -9,13 +9,13 @@ import numpy as np
 import pytest
 import torch
 
-from airpool.models.vision import runs
 from airpool.models.vision.mvcnn import Architecture
-from airpool.models.vision.splits import Splits
-from airpool.models.vision.training import TrunkRecipe
+from airpool_lab.training.work import Splits
+from airpool_lab.vision import runs
+from airpool_lab.vision.training import TrunkRecipe
 
 MODELNET = Path(
-    os.environ.get("AIRPOOL_MODELNET") or Path(__file__).parents[2] / "../shared/data/modelnet40_meshes.npz.xz"
+    os.environ.get("AIRPOOL_MODELNET") or Path(__file__).parents[4] / "../shared/data/modelnet40_meshes.npz.xz"
 )
 
 

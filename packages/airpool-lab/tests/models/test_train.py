@@ -6,11 +6,12 @@ import pytest
 import torch
 
 from airpool.models import loop, weights
-from airpool.models.vision import shapes, training
+from airpool.models.vision import shapes
 from airpool.models.vision.features import Images
 from airpool.models.vision.mvcnn import TRUNKS, Architecture, Trunk
-from airpool.models.vision.training import RECIPES, TrainingSession, TrunkRecipe, accuracy, drawn, predictions, train
 from airpool.models.vision.views import Cameras, views
+from airpool_lab.vision import training
+from airpool_lab.vision.training import RECIPES, TrainingSession, TrunkRecipe, accuracy, drawn, predictions, train
 
 TINY = TrunkRecipe(epochs=2, objects=4, views=2, learning_rate=1e-3, average=0.5)
 STILL = replace(TINY, scale=0.0, stretch=0.0, shift=0.0, erased=0.0, mirror=False, views=3)

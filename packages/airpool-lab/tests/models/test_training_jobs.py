@@ -8,10 +8,10 @@ import numpy as np
 import pytest
 
 from airpool import Network
-from airpool.evaluation.training import sensors
-from airpool.evaluation.training.work import TrainingJob
 from airpool.models.pretrained import load
-from airpool.models.sensors import file as features_file
+from airpool_lab.training import sensors
+from airpool_lab.training import sensors as features_file
+from airpool_lab.training.work import TrainingJob
 
 
 @pytest.fixture(scope="module")
@@ -37,8 +37,6 @@ def test_a_job_is_one_call_that_returns_a_card_and_its_files(own, tmp_path):
 
 
 def test_training_jobs_load_no_command_line():
-    jobs = "codec, head, sensors, trunk, whole"
-    code = (
-        f"import sys; from airpool.evaluation.training import {jobs}; assert not {{'typer', 'rich'}} & {{*sys.modules}}"
-    )
+    jobs = "codec, head, sensors, trunk"
+    code = f"import sys; from airpool_lab.training import {jobs}; assert not {{'typer', 'rich'}} & {{*sys.modules}}"
     subprocess.run([sys.executable, "-c", code], check=True)

@@ -10,9 +10,10 @@ pytest.importorskip("PIL.Image")
 from tests.models.photographs import shop
 
 from airpool.models.codecs.training import CodecRecipe
-from airpool.models.images import features, folder, trunk, tuning
+from airpool.models.images import features, folder, trunk
 from airpool.models.local import HeadRecipe
-from airpool.models.vision.training import TrunkRecipe
+from airpool_lab.pictures import tuning
+from airpool_lab.vision.training import TrunkRecipe
 
 
 @pytest.mark.check

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from airpool.paper.formulas import theorem3
 from airpool.schemes.ranking import participation, union_bounds
+from airpool_lab.paper.formulas import theorem3
 
 U = [0.3, 0.1, 0.8, 1.5]
 STD = [0.4, 0.2, 0.3, 0.1]

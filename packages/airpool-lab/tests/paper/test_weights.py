@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from scipy.optimize import minimize
 
+from airpool.account import theorem1
 from airpool.evaluation.design.qp import solve
 from airpool.evaluation.design.weights import quadratic
-from airpool.evaluation.theory.mse import error
+from airpool.evaluation.mse import error
 from airpool.network import Network
-from airpool.paper.formulas import theorem1
-from airpool.paper.formulas.mse import bound
-from airpool.paper.formulas.weights import gauss_seidel, largest_weight
+from airpool_lab.paper.formulas.weights import bound, gauss_seidel, largest_weight
 
 K, D = 4, 5
 RNG = np.random.default_rng(0)

@@ -8,8 +8,8 @@ import pytest
 import torch
 from scipy.stats import kstest
 
-from airpool.radio import sionna_models
 from airpool.radio.fading import Fading, cdf, components, quantile, sample_gains
+from airpool_lab import sionna_models
 
 # A fixed seed either passes or not; a p-value below this would say that the law is wrong.
 CHANCE = 1e-3
@@ -23,7 +23,7 @@ def p_value(gains, fading):
 
 @pytest.fixture(scope="module")
 def sionna():
-    return pytest.importorskip("sionna.phy", reason="Sionna is not installed: pip install -e '.[sionna]'")
+    return pytest.importorskip("sionna.phy", reason="Sionna is not installed: the extra sionna of airpool-lab")
 
 
 @pytest.mark.check
@@ -94,6 +94,6 @@ def test_without_sionna_the_message_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "sionna", None)
     monkeypatch.setitem(sys.modules, "sionna.phy", None)
     sionna_models._sionna.cache_clear()
-    with pytest.raises(ImportError, match=r"pip install -e '\.\[sionna\]'"):
+    with pytest.raises(ImportError, match=r"pip install .*airpool-lab\[sionna\]"):
         sample_gains(Fading("sionna:tdl-a"), (4,), np.random.default_rng(0))
     assert components(Fading("rician"))[0].size == 1

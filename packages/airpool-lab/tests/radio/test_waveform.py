@@ -7,15 +7,23 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.account.waveform import sample_maps, waveform_epsilon
 from airpool.evaluation.audit.bound import audit
-from airpool.network import Network
+from airpool.network import Claim, Neighbours, Network
 from airpool.privacy import gaussian
 from airpool.protocol.simulation import receive
-from airpool.protocol.waveform import Waveform, estimate, evened, live_frame, receive_waveform, waveform_report
 from airpool.radio.link import link_of
-from airpool.radio.waveform.frame import Frame, demodulate, modulate
-from airpool.radio.waveform.uplink import Impairments, Uplink, measured, uplink
+from airpool_lab.waveform.frame import Frame, demodulate, modulate
+from airpool_lab.waveform.reception import (
+    Waveform,
+    estimate,
+    evened,
+    live_frame,
+    receive_waveform,
+    sample_maps,
+    waveform_epsilon,
+    waveform_report,
+)
+from airpool_lab.waveform.uplink import Impairments, Uplink, measured, uplink
 
 K, C = 12, 20
 TWELVE = Network.uniform(num_devices=K, noise_std=0.08975, dimension=2 * C)
@@ -24,8 +32,8 @@ TWELVE = Network.uniform(num_devices=K, noise_std=0.08975, dimension=2 * C)
 def ideal(frame: Frame, *, timing: np.ndarray | None = None, carrier: np.ndarray | None = None) -> Uplink:
     link = uplink((1, K), C, frame, Impairments(timing=4), np.random.default_rng(0))
     zero = np.zeros((1, K))
-    paths = link.paths.changed(
-        timing=zero if timing is None else timing[None], carrier=zero if carrier is None else carrier[None]
+    paths = replace(
+        link.paths, timing=zero if timing is None else timing[None], carrier=zero if carrier is None else carrier[None]
     )
     return replace(link, paths=paths)
 
@@ -125,7 +133,7 @@ def told(network: Network, link: Uplink, noise: np.ndarray) -> float:
     total = np.sum([(m * noise**2) @ m.T for m in maps], axis=0)
     inverse = np.linalg.inv(total + 1e-11 * np.linalg.eigvalsh(total)[-1] * np.eye(len(total)))
     leverage = max(float(np.linalg.eigvalsh(m[:, :r].T @ inverse @ m[:, :r])[-1]) for m in maps)
-    return float(gaussian.epsilon(np.sqrt(leverage) / K, network.delta))
+    return float(gaussian.epsilon(np.sqrt(leverage) / K, Claim().delta))
 
 
 @pytest.mark.parametrize("r", [1, 2, 3])
@@ -167,14 +175,13 @@ def test_a_live_device_fills_its_last_symbol_with_noise(r):
 
 @pytest.mark.parametrize("guard", [0, 4])
 def test_a_game_on_all_samples_finds_what_was_computed_and_no_more(guard):
-    network = replace(TWELVE, delta=0.01)
     link = ideal(Frame(guard=guard, guard_db=18), timing=EARLY)
     maps = [sample_maps(link, k) for k in range(K)]
     noise = 0.08975 * np.concatenate([np.concatenate(pair, axis=1) for pair in maps], axis=1)
     inverse = np.linalg.pinv(noise @ noise.conj().T, rcond=1e-12, hermitian=True)
     a = maps[0][0]
     feature = np.linalg.eigh(a.conj().T @ inverse @ a)[1][:, -1] / K  # the direction that is told most easily
-    claim = waveform_epsilon(network, link)[0]
+    claimed = waveform_epsilon(TWELVE, link, Claim(delta=0.01))[0]
 
     def heard(scale: float, runs: int, rng: np.random.Generator) -> np.ndarray:
         normals = rng.standard_normal((2, runs, noise.shape[1]))
@@ -184,9 +191,9 @@ def test_a_game_on_all_samples_finds_what_was_computed_and_no_more(guard):
         return np.real(seen @ np.conj(inverse @ (a @ feature)))
 
     rng = np.random.default_rng(8)
-    found = audit(heard, 1.0, 0.0, runs=10_000, rng=rng, delta=0.01, score=score, claimed_epsilon=float(claim))
+    found = audit(heard, 1.0, 0.0, runs=10_000, rng=rng, delta=0.01, score=score, claimed_epsilon=float(claimed))
     assert not found.violated
-    device = waveform_epsilon(network, ideal(Frame()))[0]
+    device = waveform_epsilon(TWELVE, ideal(Frame()), Claim(delta=0.01))[0]
     assert (found.epsilon_lower > 1.5 * device) == (guard == 0)
 
 
@@ -205,9 +212,10 @@ def test_samples_are_those_of_sionnas_modulator():
 
 
 def test_removal_shows_in_the_coordinate_that_fills_up_the_last_symbol():
-    network = Network.uniform(num_devices=12, noise_std=0.1, dimension=1, neighbours="remove")
-    assert waveform_report(network, Waveform()).worst == guarantee(replace(network, dimension=2)).worst
-    assert waveform_report(network, Waveform()).worst > guarantee(network).worst
+    network, removal = Network.uniform(num_devices=12, noise_std=0.1, dimension=1), Claim(neighbours=Neighbours.REMOVE)
+    report = waveform_report(network, Waveform(), removal)
+    assert report.worst == guarantee(replace(network, dimension=2), removal).worst
+    assert report.worst > guarantee(network, removal).worst
 
 
 def test_own_noise_alone_is_no_lower_end_over_a_waveform():
@@ -222,9 +230,9 @@ def test_own_noise_alone_is_no_lower_end_over_a_waveform():
 def test_a_waveforms_report_stays_one_of_its_waveform(impairments, dimension):
     network = Network.uniform(num_devices=12, noise_std=0.9, dimension=dimension)
     waveform = Waveform(impairments=impairments)
-    report, five = waveform_report(network, waveform), waveform_report(replace(network, inferences=5), waveform)
+    report, five = waveform_report(network, waveform), waveform_report(network, waveform, Claim(inferences=5))
     later = report.over(5)
-    assert later.network == replace(network, inferences=5)
+    assert (later.network, later.claim) == (network, Claim(inferences=5))
     assert later.network.channel.access == "superposed"
     assert later.assumptions == five.assumptions
     assert later.epsilon.tolist() == five.epsilon.tolist()

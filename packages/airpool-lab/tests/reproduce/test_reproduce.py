@@ -8,23 +8,22 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from tests.figure_laws import watched
-from tests.html_reader import Reader
 from typer.testing import CliRunner
 
 from airpool._support.figures import figure
 from airpool._support.version import __version__
 from airpool.cli import app
-from airpool.evaluation.sweep import grid
 from airpool.network import Ranking, Threshold
-from airpool.paper import figures as reproduce
-from airpool.paper.figures import IDS, fig_asymptotics, fig_hetero_16, fig_hetero_512, plot, report, table_2, tables
-from airpool.paper.figures.description import Result, text
-from airpool.paper.figures.report import Reproduced
-from airpool.paper.figures.verdicts import Check, Finding, Gain, beats
-from airpool.paper.formulas.accuracy import EPSILON_MAX, TABLE_2
+from airpool_lab.paper import figures as reproduce
+from airpool_lab.paper.figures import IDS, fig_asymptotics, fig_hetero_16, plot, report, table_2
+from airpool_lab.paper.figures.description import Check, Finding, Gain, Result, beats, read, text, where
+from airpool_lab.paper.figures.report import Reproduced
+from airpool_lab.paper.formulas.theorem2 import EPSILON_MAX, TABLE_2
+from airpool_lab.sweep import grid
+from tests.figure_laws import watched
+from tests.html_reader import Reader
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[4]
 GPU = ("fig-dim", "fig-hetero-512")
 TRUE, FALSE, UNTESTED = (
     Check(f"water is {word}", "Section 0", holds, "1 glass")
@@ -81,7 +80,7 @@ def test_a_table_comes_back_as_it_was_measured(tmp_path):
     points = grid(width=[1.0, 2.0], height=[3.0, 0.0])
     table = measuring(area, points).compute(seed=3, on_step=steps.append)
     table.write(tmp_path / "deep" / "area.json")
-    found = tables.read(tmp_path / "deep" / "area.json")
+    found = read(tmp_path / "deep" / "area.json")
     assert found.rows == table.rows()
     assert [row["area"] for row in found.rows] == [3.0, np.inf, 6.0, np.inf]
     assert sum(steps) == 4
@@ -96,10 +95,10 @@ def test_a_point_that_fails_is_an_error_and_not_a_hole_in_the_table():
 
 def test_a_table_that_is_missing_or_no_table_is_said_so(tmp_path):
     with pytest.raises(FileNotFoundError, match=r"no such result table; airpool reproduce fig-p21 --fresh makes one"):
-        tables.read(tmp_path / "fig-p21.json")
+        read(tmp_path / "fig-p21.json")
     (tmp_path / "bad.json").write_text('{"columns": 3}')
     with pytest.raises(ValueError, match=r"bad.json: no result table"):
-        tables.read(tmp_path / "bad.json")
+        read(tmp_path / "bad.json")
 
 
 # Figures
@@ -174,7 +173,7 @@ def cells():
 
 @pytest.mark.parametrize("account", ["feature", "lemma"])
 def test_at_the_papers_own_account_every_cell_is_at_or_above_the_papers(cells, account):
-    found = {(row["scheme"], row["epsilon"]): row for row in tables.where(cells, account=account)}
+    found = {(row["scheme"], row["epsilon"]): row for row in where(cells, account=account)}
     schemes = TABLE_2 if account == "feature" else ("2.1", "2.2")
     for scheme in schemes:
         for epsilon in EPSILON_MAX:
@@ -183,14 +182,14 @@ def test_at_the_papers_own_account_every_cell_is_at_or_above_the_papers(cells, a
 
 
 def test_at_equal_total_exact_epsilon_no_scheme_exceeds_it(cells):
-    for row in tables.where(cells, account="exact"):
+    for row in where(cells, account="exact"):
         assert row["epsilon"] * 0.99 < row["epsilon_exact"] <= row["epsilon"]
         assert row["trials"] >= 3
         assert row["objects"] == 2468
 
 
 def test_with_unscaled_scores_scheme_21_has_no_epsilon_at_all(cells):
-    assert {row["epsilon_exact"] for row in tables.where(cells, account="feature", scheme="2.1")} == {np.inf}
+    assert {row["epsilon_exact"] for row in where(cells, account="feature", scheme="2.1")} == {np.inf}
 
 
 @pytest.mark.parametrize("name", ["table-2", "fig-schemes"])
@@ -235,7 +234,7 @@ def test_a_cell_is_the_claim_it_says_it_is():
 
 @pytest.mark.parametrize("way", ["uniform", "weights", "clipping", "without"])
 def test_theorem_1_claims_each_devices_target_and_not_more(way):
-    from airpool.account.guarantee import paper_claim
+    from airpool.account.theorem1 import paper_claim
 
     targets = np.where(fig_hetero_16.SENSITIVE, 2.0, 10.0)
     claimed = paper_claim(fig_hetero_16.claimed(way, targets)).epsilon
@@ -245,7 +244,7 @@ def test_theorem_1_claims_each_devices_target_and_not_more(way):
 
 
 def test_by_the_exact_account_nobodys_target_is_exceeded():
-    for row in tables.where(reproduce.stored("fig-hetero-16").rows, account="exact"):
+    for row in where(reproduce.stored("fig-hetero-16").rows, account="exact"):
         assert row["epsilon_strict_exact"] <= row["epsilon"]
         assert row["epsilon_loose_exact"] <= fig_hetero_16.LOOSE
 
@@ -266,14 +265,14 @@ def test_what_cannot_be_measured_here_says_where_it_is():
             with pytest.raises(ValueError, match=r"python -m studies\.\w+.*; leave --fresh out to draw it") as caught:
                 reproduce.result(name).compute()
             for command in re.findall(r"python -m studies\.(\w+)", str(caught.value)):
-                assert (ROOT / "studies" / f"{command}.py").exists()
+                assert (ROOT / "packages/airpool-lab/studies" / f"{command}.py").exists()
 
 
 # Asymptotics
 
 
 def test_the_error_over_the_air_agrees_with_the_formula_in_the_committed_table():
-    for row in tables.where(reproduce.stored("fig-asymptotics").rows, part="devices"):
+    for row in where(reproduce.stored("fig-asymptotics").rows, part="devices"):
         assert abs(row["error"] - row["exact"]) < 5 * row["error_se"]
 
 
@@ -353,11 +352,11 @@ def test_every_statement_says_what_the_paper_says_where_and_what_we_find_in_numb
 
 def test_without_the_papers_own_account_a_finding_is_no_plain_holds():
     table = reproduce.stored("fig-hetero-512").rows
-    finding = fig_hetero_512.RESULT.finding(table)
+    finding = fig_hetero_16.RESULT_512.finding(table)
     assert finding.holds == "partly"
     assert [check.holds for check in finding.checks] == [None] * 3 + [True] * 3
-    redrawn = [row | {"account": "theorem 1"} for row in tables.where(table, account="exact")]
-    assert fig_hetero_512.RESULT.finding(redrawn + tables.where(table, account="exact")).holds == "yes"
+    redrawn = [row | {"account": "theorem 1"} for row in where(table, account="exact")]
+    assert fig_hetero_16.RESULT_512.finding(redrawn + where(table, account="exact")).holds == "yes"
 
 
 def test_designs_that_do_not_beat_uniform_are_said_not_to():

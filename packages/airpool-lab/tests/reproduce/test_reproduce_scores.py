@@ -10,9 +10,9 @@ from scipy.special import log_ndtr
 from scipy.stats import entropy
 
 from airpool import load
-from airpool.paper.figures import drawn, fig_feasible, fig_p22, result, stored, table_1
-from airpool.paper.figures.tables import where
-from airpool.paper.figures.uncertainty import entropies
+from airpool_lab.paper.figures import drawn, fig_feasible, fig_p22, result, stored, table_1
+from airpool_lab.paper.figures.description import where
+from airpool_lab.paper.figures.table_1 import entropies
 
 IDS = ("fig-entropy", "fig-p21", "table-1", "fig-p22", "fig-psigma", "fig-feasible")
 STD = math.sqrt(0.1)
@@ -208,7 +208,7 @@ def test_no_slack_is_refused_where_the_noise_varies():
 def test_a_table_says_how_it_came_about_and_measuring_again_gives_the_same(name, monkeypatch):
     table = stored(name)
     assert table.about["command"] == f"airpool reproduce {name} --fresh"
-    assert table.about["function"] == f"airpool.paper.figures.{name.replace('-', '_')}:row"
+    assert table.about["function"] == f"airpool_lab.paper.figures.{name.replace('-', '_')}:row"
     assert table.about["version"]
     assert table.about["seed"] == 0
     if name == "fig-p22":

@@ -9,13 +9,13 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
-from tests.random_networks import channels
 
 from airpool import Coin, Network, Threshold, guarantee
 from airpool.protocol.device import clipped
 from airpool.protocol.medium import turned
 from airpool.protocol.simulation import receive
-from airpool.schemes.soft import attenuation, softened
+from studies.soft import attenuation, softened
+from tests.random_networks import channels
 
 R = 5
 EXPONENTS = st.one_of(st.floats(0.0, 20.0), st.just(math.inf))

@@ -15,11 +15,10 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airpool._support import files, table
-from airpool.evaluation import sweep
-from airpool.evaluation.sweep import code, seed_of
-from airpool.evaluation.sweep.backends import _function, measure_by_name
-from airpool.models import assets
+from airpool._support import table
+from airpool._support.version import __version__
+from airpool_lab import sweep
+from airpool_lab.sweep import seed_of, version_of
 
 EXPERIMENT = """
 import os, signal, time
@@ -76,7 +75,7 @@ def meets(n):
     raise TimeoutError("alone")
 
 def nested(n):
-    from airpool.evaluation import sweep
+    from airpool_lab import sweep
     return len(sweep.run(fails, sweep.grid(n=[0, 1]), backend="pool"))
 
 def note(n):
@@ -178,6 +177,7 @@ def test_the_pool_gives_the_same_table_as_this_process(experiment):
     pids = {line.split()[1] for line in Path("calls").read_text().splitlines()}
     assert str(os.getpid()) in pids
     assert len(pids) > 1
+    assert [pid for pid in pids if Path(f"/proc/{pid}").exists()] == [str(os.getpid())]
 
 
 def test_long_sums_round_the_same_because_every_point_has_one_thread(experiment):
@@ -208,12 +208,13 @@ def test_a_point_that_reads_its_standard_input_finds_it_empty(experiment):
     assert sweep.run(experiment.asks, sweep.grid(n=[1, 2]), backend=sweep.Workers("pool", 2)).columns["value"] == [1, 2]
 
 
-def test_a_point_that_kills_its_process_is_lost_alone(experiment):
-    made = sweep.run(experiment.dies, sweep.grid(n=range(6)), backend=sweep.Workers("pool", 2))
+@pytest.mark.parametrize("workers", [1, 2])
+def test_a_point_that_kills_its_process_is_lost_alone(experiment, workers):
+    made = sweep.run(experiment.dies, sweep.grid(n=range(6)), backend=sweep.Workers("pool", workers))
     assert made.columns["value"] == [0, 3, 4, 5]
     assert [f.error for f in made.failures] == [
-        "its process ended, with status 7",
-        "its process was killed by SIGKILL, perhaps for lack of memory",
+        "its process died: EXIT(7)",
+        "its process died: SIGKILL(-9), perhaps for lack of memory",
     ]
 
 
@@ -285,7 +286,7 @@ def test_progress_is_told_what_is_left_to_do(experiment, tmp_path):
 @pytest.mark.parametrize("guarded", [True, False])
 def test_a_script_may_sweep_over_its_own_function(tmp_path, guarded):
     script = """
-        from airpool.evaluation import sweep
+        from airpool_lab import sweep
         def double(n):
             return 2 * n
         if __name__ == "__main__" or not GUARDED:
@@ -358,78 +359,49 @@ def test_changed_code_starts_afresh_and_the_old_code_finds_its_rows_again(experi
     assert calls() == [4, 4]
 
 
-def test_a_version_sees_what_a_function_imports_from_files_that_lie_about(experiment, tmp_path):
-    def version():
-        return code.version_of("study.model:run")
-
-    def modules():
-        return {place.stem for place in code.local_modules("study.model:run")}
-
-    package = tmp_path / "study"
-    package.mkdir()
-    (package / "__init__.py").touch()
-    (package / "model.py").write_text("def run(n):\n    from beside import helper\n    return helper(n)\n")
-    (package / "other.py").write_text("import json, numpy, airpool, nothing_of_that_name\n")
-    (tmp_path / "beside.py").write_text("import further\n")
-    (tmp_path / "further.py").write_text("from folder.deep import A\nimport wave\n")
-    (tmp_path / "wave.py").write_text("A = 1\n")  # not the standard library's
-    (tmp_path / "folder").mkdir()  # a package without __init__.py
-    (tmp_path / "folder" / "deep.py").write_text("A = 1\n")
-    (tmp_path / "apart.py").write_text("A = 1\n")
-    importlib.invalidate_caches()
-    assert modules() == {"study", "beside", "further", "folder", "wave"}
-    first = version()
-    (tmp_path / "apart.py").write_text("A = 2\n")
-    assert version() == first
-    names = ("wave.py", "folder/deep.py", "further.py", "study/other.py")
-    for file in (tmp_path / name for name in names):
-        before = version()
-        file.write_text("A = 2\n")
-        assert version() != before
-    before = code.version_of("wave:run")
-    (tmp_path / "wave.py").write_text("A = 3\n")
-    assert code.version_of("wave:run") != before
+def test_the_workers_of_the_pool_run_the_code_that_is_on_disk_now(experiment, tmp_path):
+    before = sweep.run(experiment.seeded, sweep.grid(n=[1, 2]), backend=sweep.Workers("pool", 2))
+    source = Path("experiment.py")
+    source.write_text(source.read_text().replace("return seed", "return -seed"))
+    after = sweep.run(load().seeded, sweep.grid(n=[1, 2]), backend=sweep.Workers("pool", 2))
+    assert after.columns["value"] == [-value for value in before.columns["value"]]
 
 
-def test_a_version_sees_all_of_airpool_and_the_shipped_models_but_no_command_line(tmp_path, monkeypatch):
-    package, data = tmp_path / "airpool", tmp_path / "airpool_models"
-    for path in (package / "units.py", package / "cli" / "epsilon.py", data / "sensors" / "weights.safetensors"):
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text("1")
-    monkeypatch.setattr(code, "HOME", package)
-    monkeypatch.setattr(assets, "installed", lambda: data)
-    first = code.version_of("")
-    (package / "cli" / "epsilon.py").write_text("2")
-    assert code.version_of("") == first
-    (data / "sensors" / "weights.safetensors").write_text("2")
-    second = code.version_of("")
-    assert second != first
-    (package / "units.py").rename(package / "unit.py")
-    assert code.version_of("") not in (first, second)
-    monkeypatch.setattr(assets, "installed", lambda: None)
-    assert code.version_of("") not in (first, second)
-    monkeypatch.setattr(code, "_LIBRARIES", ("numpy", "no such library"))
-    assert code.version_of("") != second
-
-
-def test_a_worker_with_other_code_refuses(experiment):
-    job = {"key": "key", "parameters": {"n": 1}, "seed": 0}
-    name = "experiment:fails"
-    assert "but the sweep's is 0.0.0+other" in measure_by_name(job, name, "0.0.0+other")["error"]
-    version = code.version_of(name)
-    assert measure_by_name(job, name, version)["results"] == {"value": 1}
+def test_a_version_sees_the_functions_own_file_and_no_other(experiment, tmp_path):
+    first = version_of(experiment.fails)
+    (tmp_path / "beside.py").write_text("A = 1\n")
+    assert version_of(experiment.fails) == version_of(experiment.noisy) == first
     with Path("experiment.py").open("a") as file:
         file.write("# changed\n")
-    _function.cache_clear()
-    later = measure_by_name(job, name, version)
-    assert "was changed during the sweep: start it again" in later["error"]
+    assert version_of(experiment.fails) != first
+    assert version_of(experiment.fails).partition("+")[0] == __version__
+
+
+def test_a_file_of_another_sweep_is_refused(experiment, tmp_path):
+    sweep.run(experiment.fails, sweep.grid(n=[1]), cache=tmp_path)
+    (path,) = tmp_path.glob("*.jsonl")
+    assert sweep.records(path)[0] == {"function": "experiment:fails", "version": version_of(experiment.fails)}
+    path.rename(tmp_path / path.name.replace("fails", "noisy"))
+    with pytest.raises(ValueError, match=r"noisy-\w+\.jsonl is not of experiment:noisy, version .*: delete it"):
+        sweep.run(experiment.noisy, sweep.grid(n=[1]), cache=tmp_path)
+    assert calls() == []
+
+
+def test_a_kill_in_the_first_write_leaves_a_file_that_is_used(experiment, tmp_path):
+    whole = sweep.run(experiment.noisy, sweep.grid(n=[1]), cache=tmp_path)
+    (path,) = tmp_path.glob("*.jsonl")
+    path.write_bytes(path.read_bytes()[:40])
+    for cached in (0, 1):
+        again = sweep.run(experiment.noisy, sweep.grid(n=[1]), cache=tmp_path)
+        assert again == whole
+        assert again.effort.cached == cached
 
 
 RECORDS = [{"key": f"{n}", "results": {"value": n / 3}} for n in range(4)]
 
 
 def written(path, records=RECORDS):
-    with files.appending(path) as append:
+    with sweep.appending(path) as append:
         for record in records:
             append(record)
     return path
@@ -441,9 +413,9 @@ def test_a_kill_in_the_middle_of_a_write_loses_that_row_and_no_other(tmp_path):
     for end in range(start, len(whole) - 1):
         torn = tmp_path / "torn"
         torn.write_bytes(whole[:end])
-        assert files.records(torn) == RECORDS[:-1]
+        assert sweep.records(torn) == RECORDS[:-1]
         written(torn, RECORDS[-1:])
-        assert files.records(torn) == RECORDS
+        assert sweep.records(torn) == RECORDS
 
 
 def test_a_damaged_byte_costs_a_row_and_never_changes_one(tmp_path):
@@ -454,7 +426,7 @@ def test_a_damaged_byte_costs_a_row_and_never_changes_one(tmp_path):
         damaged = bytearray(whole)
         damaged[at] ^= int(rng.integers(1, 256))
         path.write_bytes(damaged)
-        found = files.records(path)
+        found = sweep.records(path)
         assert len(found) >= len(RECORDS) - 2  # a line break may hold two together
         assert all(record in RECORDS for record in found)
 
@@ -463,8 +435,8 @@ def test_two_sweeps_may_write_to_one_cache_at_the_same_time(tmp_path):
     script = """
 import sys
 from pathlib import Path
-from airpool._support import files
-with files.appending(Path("rows")) as append:
+from airpool_lab.sweep import appending
+with appending(Path("rows")) as append:
     print("ready", flush=True)
     sys.stdin.read()
     for n in range(400):
@@ -482,7 +454,7 @@ with files.appending(Path("rows")) as append:
     for writer in writers:
         writer.communicate()
         assert writer.returncode == 0
-    assert len(files.records(tmp_path / "rows")) == 1200
+    assert len(sweep.records(tmp_path / "rows")) == 1200
 
 
 # Tables
@@ -530,13 +502,19 @@ def test_parquet_keeps_types_and_the_header(experiment, tmp_path):
 
 def test_without_pyarrow_parquet_is_refused_with_what_to_do(monkeypatch):
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    with pytest.raises(ValueError, match=r"pip install -e '\.\[parquet\]'"):
+    with pytest.raises(ValueError, match=r"pip install .*airpool-lab\[parquet\]"):
         table.writer_for(Path("table.parquet"))
+
+
+def test_without_joblib_the_pool_is_refused_with_what_to_do(experiment, monkeypatch):
+    monkeypatch.setitem(sys.modules, "joblib", None)
+    with pytest.raises(ValueError, match=r"backend='pool' needs joblib: pip install .*airpool-lab"):
+        sweep.run(experiment.fails, sweep.grid(n=[1]), backend="pool")
 
 
 def test_without_ray_the_backend_is_refused_with_what_to_do(experiment, monkeypatch):
     monkeypatch.setitem(sys.modules, "ray", None)
-    with pytest.raises(ValueError, match=r"pip install -e '\.\[ray\]'"):
+    with pytest.raises(ValueError, match=r"pip install .*airpool-lab\[ray\]"):
         sweep.run(experiment.fails, sweep.grid(n=[1]), backend="ray")
 
 
@@ -568,6 +546,6 @@ def test_bad_input_is_refused_before_anything_is_measured(experiment, points, se
 
 
 def test_importing_sweeps_loads_next_to_nothing():
-    heavy = ["numpy", "torch", "ray", "pyarrow", "typer", "rich", "matplotlib"]
-    code = f"import sys, airpool.evaluation.sweep.backends; print([m for m in {heavy} if m in sys.modules])"
+    heavy = ["numpy", "torch", "joblib", "ray", "pyarrow", "typer", "rich", "matplotlib"]
+    code = f"import sys, airpool_lab.sweep; print([m for m in {heavy} if m in sys.modules])"
     assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"

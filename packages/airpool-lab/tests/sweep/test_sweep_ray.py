@@ -125,7 +125,7 @@ def test_on_a_cluster_a_failed_point_or_a_lost_process_is_reported_and_the_rest_
     assert made["columns"]["value"] == [0, 3, 4, 5]
     first, second = (failure["error"] for failure in made["failures"])
     assert first.startswith("ValueError: not one (experiment.py:")
-    assert "WorkerCrashedError" in second
+    assert "ActorDiedError" in second
 
 
 def test_without_an_address_ray_runs_on_this_machine_alone_and_leaves_nothing_behind(folder, environment):

@@ -9,28 +9,29 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.special import ndtr
 from scipy.stats import binom, norm
-from tests.random_networks import channels, stds
-from tests.random_servers import random_server
 
-from airpool.evaluation.theory import mse
-from airpool.evaluation.theory.accuracy import (
+from airpool.evaluation import mse
+from airpool.network import Channel, Devices, Network, Threshold
+from airpool.protocol.device import clipped
+from airpool.protocol.server import labels as labels_of
+from airpool.protocol.simulation import receive
+from airpool.radio.link import level, link_of
+from airpool_lab.theory.prediction import (
     _expected_scores,
     _worst,
     ball,
     ceiling,
     chebyshev,
     half_spaces,
+    law,
+    lipschitz_constants,
+    margin,
     no_answer,
+    spectral_constants,
 )
-from airpool.evaluation.theory.law import law
-from airpool.evaluation.theory.lipschitz import lipschitz_constants, spectral_constants
-from airpool.evaluation.theory.margin import margin
-from airpool.evaluation.theory.server import LayeredServer, linear_server, scores
-from airpool.network import Channel, Devices, Network, Threshold
-from airpool.protocol.device import clipped
-from airpool.protocol.server import labels as labels_of
-from airpool.protocol.simulation import receive
-from airpool.radio.link import level, link_of
+from airpool_lab.theory.server import LayeredServer, linear_server, scores
+from tests.random_networks import channels, stds
+from tests.random_servers import random_server
 
 R = 4
 TRIALS = 2000

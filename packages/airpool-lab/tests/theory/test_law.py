@@ -7,14 +7,13 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.random_networks import networks
 
-from airpool.evaluation.theory.accuracy import no_answer
-from airpool.evaluation.theory.law import law
 from airpool.network import Channel, Devices, Network, Ranking, Threshold
 from airpool.protocol.device import clipped
 from airpool.protocol.simulation import receive
 from airpool.radio.link import link_of
+from airpool_lab.theory.prediction import law, no_answer
+from tests.random_networks import networks
 
 
 def known(network):
@@ -136,7 +135,7 @@ def test_backoff_has_a_known_law_only_where_nobody_is_too_weak():
     strong = Network.uniform(num_devices=3, participation=0.5, channel=Channel(power_rule="backoff"))
     assert law(strong).probability == pytest.approx(law(replace(strong, channel=Channel())).probability)
     weak = replace(strong, channel=Channel("rayleigh", power_rule="backoff"))
-    with pytest.raises(ValueError, match=r"channel\.power_rule='backoff'.*theory\.mse\) covers more"):
+    with pytest.raises(ValueError, match=r"channel\.power_rule='backoff'.*evaluation\.mse\) covers more"):
         law(weak)
 
 

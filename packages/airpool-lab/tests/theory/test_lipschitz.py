@@ -7,10 +7,10 @@ import pytest
 import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from tests.random_servers import random_server, servers
 
-from airpool.evaluation.theory.lipschitz import lipschitz_constants, spectral_constants
-from airpool.evaluation.theory.server import LayeredServer, scores
+from airpool_lab.theory.prediction import lipschitz_constants, spectral_constants
+from airpool_lab.theory.server import LayeredServer, scores
+from tests.random_servers import random_server, servers
 
 ROUNDING = 1 + 1e-9
 

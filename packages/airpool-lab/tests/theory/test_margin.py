@@ -7,13 +7,12 @@ import numpy as np
 import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
+
+from airpool_lab.paper.formulas.theorem2 import accuracy_bound, frobenius_margin
+from airpool_lab.theory.prediction import lipschitz_constants, margin, spectral_constants
+from airpool_lab.theory.server import LayeredServer, bounded_scores, gaps, scores
 from studies.attack import attack
 from tests.random_servers import random_server, servers
-
-from airpool.evaluation.theory.lipschitz import lipschitz_constants, spectral_constants
-from airpool.evaluation.theory.margin import margin
-from airpool.evaluation.theory.server import LayeredServer, bounded_scores, gaps, scores
-from airpool.paper.formulas.theorem2 import accuracy_bound, frobenius_margin
 
 SEEDS = st.integers(0, 2**32 - 1)
 

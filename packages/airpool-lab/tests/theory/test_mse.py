@@ -8,14 +8,14 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.random_networks import networks
 
-from airpool.evaluation.theory.mse import Error, error, pooled
+from airpool.evaluation.mse import Error, error, pooled
 from airpool.network import Channel, Devices, Network, Threshold
-from airpool.paper.formulas.mse import bound
 from airpool.protocol.device import clipped
 from airpool.protocol.simulation import receive
 from airpool.radio.link import level, link_of, unbiased
+from airpool_lab.paper.formulas.weights import bound
+from tests.random_networks import networks
 
 SIGMAS = 4.5
 TRIALS = 4000

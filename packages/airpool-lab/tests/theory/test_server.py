@@ -8,9 +8,9 @@ import pytest
 import torch
 from hypothesis import given
 from hypothesis import strategies as st
-from tests.random_servers import random_server, servers
 
-from airpool.evaluation.theory.server import LayeredServer, bounded_scores, class_labels, gaps, linear_server, scores
+from airpool_lab.theory.server import LayeredServer, bounded_scores, class_labels, gaps, linear_server, scores
+from tests.random_servers import random_server, servers
 
 
 def test_scores_are_those_of_plain_loops():

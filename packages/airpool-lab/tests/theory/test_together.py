@@ -7,19 +7,16 @@ import numpy as np
 import pytest
 
 from airpool import load
+from airpool.evaluation import mse
 from airpool.evaluation.design.weights import quadratic
-from airpool.evaluation.prediction import predict
-from airpool.evaluation.theory import together
-from airpool.evaluation.theory.accuracy import ball, ceiling, chebyshev, half_spaces, no_answer
-from airpool.evaluation.theory.law import law
-from airpool.evaluation.theory.margin import margin
-from airpool.evaluation.theory.mse import error, expected, pooled
-from airpool.evaluation.theory.server import LayeredServer
+from airpool.evaluation.mse import error, expected, pooled
 from airpool.models.codecs.codec import matrices
 from airpool.network import Channel, Devices, Network
 from airpool.protocol.device import clipped
 from airpool.protocol.simulation import receive
 from airpool.radio.link import link_of
+from airpool_lab.theory.prediction import ball, ceiling, chebyshev, half_spaces, law, margin, no_answer, predict
+from airpool_lab.theory.server import LayeredServer
 
 TRIALS = 2_000
 LEFT_OR_RIGHT = LayeredServer(((np.array([[1.0, 0.0], [-1.0, 0.0]]), np.zeros(2)),))
@@ -44,10 +41,10 @@ def fewer_draws():
 @contextmanager
 def drawing(coefficients):
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(together, "_COEFFICIENTS", coefficients)
-        together._gains.cache_clear()
+        patch.setattr(mse, "_COEFFICIENTS", coefficients)
+        mse._gains.cache_clear()
         yield
-    together._gains.cache_clear()
+    mse._gains.cache_clear()
 
 
 def objects(network, seed=0):
@@ -96,7 +93,7 @@ def test_the_error_is_that_of_what_is_received(network):
     got = receive(z, network, rng=np.random.default_rng(3), trials=TRIALS)
     squares = np.sum((got.estimate - target[:, None]) ** 2, axis=-1)
     found = error(z, network)
-    draws = together.drawn(network, link_of(network)).aim.shape[0]
+    draws = mse.drawn(network, link_of(network)).aim.shape[0]
     apart = 5 * np.std(squares, axis=1) * (TRIALS**-0.5 + draws**-0.5)
     assert np.all(np.abs(found.total - np.mean(squares, axis=1)) <= apart)
     assert np.all(np.mean(squares, axis=1) <= found.total + found.unsure + 5 * np.std(squares, axis=1) / TRIALS**0.5)
@@ -147,8 +144,8 @@ def test_a_bound_from_draws_holds_as_often_as_it_says():
     rng = np.random.default_rng(0)
     for truth in (0.0, 0.001, 0.08, 0.5, 1.0):
         means = rng.binomial(4096, truth, 2000) / 4096
-        assert np.all(together.at_most(means, 4096) >= truth)
-    assert together.at_most(0.3, 10**14) == pytest.approx(0.3, abs=1e-6)
+        assert np.all(mse.at_most(means, 4096) >= truth)
+    assert mse.at_most(0.3, 10**14) == pytest.approx(0.3, abs=1e-6)
 
 
 def test_a_prediction_of_devices_that_do_not_know_their_gains_claims_nothing_for_sure():

@@ -1,24 +1,26 @@
 """The hub between devices and server: turns of slots, for whoever is connected and ready. The same for every medium.
 
 It is called the air where it stands in for the radio. In a turn it announces up to eight inferences together, takes the
-devices' answers, and hands the server one sum for each. What is added up and rejected: radio_medium.py, secure_slot.py.
+devices' answers, and hands the server one sum for each. What is added up and rejected: radio_medium.py,
+secure_medium.py.
 """
 
 import asyncio
 import time
+from collections.abc import Iterable, Mapping
 from contextlib import suppress
+from dataclasses import dataclass, field
 
 from airpool._support.version import __version__
 from airpool.network import Network
-from airpool.runtime import admission, logs, seeded, terms
-from airpool.runtime.course import Stopwatch
-from airpool.runtime.judging import Judge
-from airpool.runtime.medium import MEDIA, HubSetup, PortOptions, Round, medium_of
-from airpool.runtime.messages import (
+from airpool_runtime import logs, seeded, terms
+from airpool_runtime.medium import MEDIA, HubSetup, PortOptions, Round, medium_of
+from airpool_runtime.messages import (
     LONGEST_ID,
     AirStatus,
     Announcement,
     Balance,
+    Course,
     Deliver,
     RejectedError,
     RoundMessage,
@@ -29,13 +31,92 @@ from airpool.runtime.messages import (
     WithdrawalReason,
     Withheld,
 )
-from airpool.runtime.standing import Standing
-from airpool.runtime.turns import Request, finish, held_back, next_turn
-from airpool.runtime.under_way import FIRST_SLOT, AskedSlot, UnderWay, slot_name
+from airpool_runtime.standing import Connection, Standing
+from airpool_runtime.under_way import FIRST_SLOT, AskedSlot, UnderWay, slot_name
 
 PATIENCE_SECONDS = 1.0
 _DEFAULT = PortOptions()
 _MOST_WAITING, _LONGEST_WINDOW = 256, 3600.0
+_HUNG_UP = "it hung up in a slot"
+
+
+class Stopwatch:
+    """Takes the times of one slot, from when it is made."""
+
+    def __init__(self) -> None:
+        self._zero, self._charge = time.perf_counter(), 0.0
+        self._announced = self._last = 0.0
+
+    @property
+    def _now(self) -> float:
+        return time.perf_counter() - self._zero
+
+    def announced(self) -> None:
+        self._announced = self._now
+
+    def answered(self, charged: float = 0.0) -> None:
+        """Notes an answer. charged: seconds that its device says; ignored where they cannot be true."""
+        self._last = now = self._now
+        if self._charge < charged <= now - self._announced:
+            self._charge = charged
+
+    def summed(self) -> Course:
+        charged = self._announced + self._charge if self._charge else 0.0
+        marks = (self._announced, charged, self._last, self._now)
+        return Course(*(round(each, 6) for each in marks))
+
+
+@dataclass(eq=False)
+class Request:
+    """A slot that the server has asked for. running: its round, once announced. watch: takes its times.
+
+    left: who left its round, and how, where only the end decides whose fault that is.
+    """
+
+    id: str
+    number: int
+    inference: str
+    slot: int
+    done: "asyncio.Future[Sum | Withheld]"
+    running: "asyncio.Task[None] | None" = None
+    watch: Stopwatch = field(default_factory=Stopwatch)
+    left: dict[int, str] = field(default_factory=dict)
+
+
+def next_turn(
+    waiting: Iterable[Request], ready: Mapping[int, Connection], most: int, under_way: UnderWay
+) -> tuple[list[Request], list[int]]:
+    """Requests of the next turn, at most `most`, and the devices that it is announced to.
+
+    Later slots go before first ones. A first slot is announced to devices whose budgets cover all slots of its
+    inference beside what is left of those under way.
+    """
+    later = [each for each in waiting if each.slot > 1]
+    first = [each for each in waiting if each.slot == 1]
+    if not later:
+        ready = _covering(ready, under_way.needed())
+    most = min([most, *(it.inferences for it in ready.values())])
+    left = [it.left - under_way.reserved for it in ready.values() if it.left is not None]
+    begin = min([len(first), *(number // under_way.cap for number in left)])
+    return (later + first[: max(begin, 0)])[:most], sorted(ready)
+
+
+def held_back(waiting: Iterable[Request], ready: Mapping[int, Connection], quorum: int, under_way: UnderWay) -> bool:
+    """Whether first slots wait, and would have their quorum but for what is reserved for inferences under way."""
+    if not under_way.reserved or any(each.slot > 1 for each in waiting):
+        return False
+    return len(_covering(ready, under_way.needed())) < quorum <= len(_covering(ready, under_way.cap))
+
+
+def _covering(ready: Mapping[int, Connection], rows: int) -> dict[int, Connection]:
+    """Devices whose budgets cover so many rows, or say nothing of them."""
+    return {k: it for k, it in ready.items() if it.left is None or it.left >= rows}
+
+
+def finish(requests: Iterable[Request], outcome: Sum | Withheld) -> None:
+    for each in requests:
+        if not each.done.done():
+            each.done.set_result(outcome)
 
 
 class Air:
@@ -79,12 +160,9 @@ class Air:
         self._slot_seconds, self._window = slot_seconds, options.window
         self._hub = rules.hub(HubSetup(network, self.quorum, seed, self._say, options))
         self._standing, self._digest = Standing(count, patience), terms.stated(network).digest
-        self._judge, self._under_way = (
-            Judge(network, self._standing, simulated=seed is not None),
-            UnderWay(network.slots),
-        )
+        self._under_way = UnderWay(network.slots)
         self._rounds: dict[str, Round] = {}
-        self._watches: dict[str, Stopwatch] = {}
+        self._announced: dict[str, Request] = {}  # by the id of their rounds
         self._waiting: list[Request] = []
         self._turns: asyncio.Task[None] | None = None
         self._change = asyncio.Event()
@@ -92,13 +170,22 @@ class Air:
     # What devices do
 
     def connect(
-        self, device: int, deliver: Deliver, *, simulated: bool, stated: StatedTerms | None = None, version: str = ""
+        self, device: int, deliver: Deliver, *, simulated: bool, stated: StatedTerms, version: str = ""
     ) -> None:
-        """Connects a device. stated: its terms, which must be those of this air; None: it is of version 0."""
+        """Connects a device. stated: its terms, which must be those of this air."""
         if simulated != (self.seed is not None):
             how = ("live", "simulated")
             raise RejectedError(f"a {how[simulated]} device cannot take part over a {how[not simulated]} air")
-        admission.require(self.network, self._standing, device, stated, secure=self._hub.secure)
+        if not 0 <= device < self.network.devices.count:
+            raise RejectedError(f"device {device} must be from 0 to {self.network.devices.count - 1}")
+        if device in self._standing.connected:
+            raise RejectedError(f"device {device} is connected already")
+        if why := terms.difference(
+            self.network, stated, they=f"device {device} is set to", own_side="this air is set to"
+        ):
+            if self._standing.refused(device, why):  # it tries again every second: said once
+                logs.event("rejected", device=device, reason=why)
+            raise RejectedError(why)
         self._standing.connect(device, deliver, version)
         logs.event("connected", device=device, connected=len(self._standing.connected))
 
@@ -106,19 +193,31 @@ class Air:
         self._standing.connected.pop(device, None)
         for id, each in self._rounds.items():
             if device not in each.arrived:
-                self._judge.hung_up(id, device)
+                self._announced[id].left.setdefault(device, _HUNG_UP)
             each.lose(device)
         self._change.set()
         logs.event("disconnected", device=device, connected=len(self._standing.connected))
 
     def ready(self, device: int, inferences: int = 1, left: int | None = None) -> None:
         """Marks a device as ready for one turn of at most this many; raises RejectedError if an advert is missing."""
-        admission.admit(self._hub, self._standing, device, None, inferences=max(1, inferences), left=left)
-        self._change.set()
+        self._admit(device, None, max(1, inferences), left)
 
     def advertise(self, device: int, advert: bytes, left: int | None = None) -> None:
         """Marks a device as ready for one secure round; raises RejectedError if its advert is invalid."""
-        admission.admit(self._hub, self._standing, device, advert, inferences=1, left=left)
+        self._admit(device, advert, 1, left)
+
+    def _admit(self, device: int, advert: bytes | None, inferences: int, left: int | None) -> None:
+        if (it := self._standing.connected.get(device)) is not None:
+            others = [each.advert for k, each in self._standing.connected.items() if k != device and each.inferences]
+            try:
+                if advert is not None or not it.advert:  # else its last one is good for the next inference still
+                    self._hub.admit(device, advert, others)
+            except RejectedError as why:
+                it.inferences = 0
+                if self._standing.noted(device, f"its advert was rejected: {why}"):
+                    logs.event("rejected", device=device, reason=str(why))
+                raise
+            it.inferences, it.advert, it.stalled, it.left = inferences, advert or it.advert, False, left
         self._change.set()
 
     def told(self, device: int, balance: Balance) -> None:
@@ -132,7 +231,7 @@ class Air:
             if slot is None:
                 raise RejectedError("late, or of another slot")
             slot.take(device, sent)
-            self._watches[sent.id].answered(sent.charged if isinstance(sent, SlotSignal) else 0.0)
+            self._announced[sent.id].watch.answered(sent.charged if isinstance(sent, SlotSignal) else 0.0)
         except RejectedError as why:
             logs.event("rejected", device=device, reason=str(why))
             if slot is not None:
@@ -143,7 +242,11 @@ class Air:
         slot = self._rounds.get(id)
         if slot is not None and device in slot.awaited:
             logs.event("withdrawn", id=id, device=device, reason=reason.value)
-            self._judge.withdrew(id, device, reason)
+            why = f"it withdrew ({reason.value})"
+            if reason is WithdrawalReason.RANKING:
+                self._announced[id].left[device] = why
+            elif reason is not WithdrawalReason.ROUND:  # another device may have broken the round
+                self._standing.failed(device, why)
             slot.lose(device)
 
     # What the server does
@@ -169,7 +272,7 @@ class Air:
         if why := self._objection(id, name, asked, of.slot):
             logs.event("rejected", reason=why)
             return Withheld(f"rejected: {why}", spent=False, rejected=True)
-        request = Request(name, number, asked.text, id, of.slot, asyncio.get_running_loop().create_future())
+        request = Request(name, number, id, of.slot, asyncio.get_running_loop().create_future())
         self._waiting.append(request)
         self._change.set()
         if self._turns is None or self._turns.done():
@@ -205,8 +308,7 @@ class Air:
             return "an inference of this id is running"
         if len(self._waiting) >= _MOST_WAITING:
             return f"{_MOST_WAITING} inferences are waiting"
-        words = {"they": "the server asks for", "own_side": "this air is set to"}
-        return terms.difference(self.network, asked, **words)
+        return terms.difference(self.network, asked, they="the server asks for", own_side="this air is set to")
 
     async def _take_turns(self) -> None:
         while self._waiting:
@@ -250,7 +352,7 @@ class Air:
         lines = {k: self._standing.connected[k] for k in there}
         adverts = {k: line.advert for k, line in lines.items()}
         self._rounds = {each.id: self._hub.opened(each.id, each.number, adverts) for each in turn}
-        self._watches = {each.id: each.watch for each in turn}
+        self._announced = {each.id: each for each in turn}
         try:
             moment = time.time()
             for each in turn:
@@ -259,7 +361,7 @@ class Air:
                 line.inferences = 0
                 if any(each.slot == 1 for each in turn):
                     line.advert = b""
-                line.deliver(tuple(self._announced(each, k, len(there), moment) for each in turn))
+                line.deliver(tuple(self._announcement(each, k, len(there), moment) for each in turn))
                 line.ended.clear()
             for each in turn:
                 each.watch.announced()
@@ -274,13 +376,22 @@ class Air:
             late = set().union(*(each.awaited for each in self._rounds.values()))
             for k in there:
                 self._standing.answered(k, late=k in late)
-            self._rounds, self._watches = {}, {}
-            self._judge.forget()
+            self._rounds, self._announced = {}, {}
 
-    def _announced(self, request: Request, device: int, devices: int, moment: float) -> Announcement:
-        gain, ended = self._rounds[request.id].gain(device), tuple(self._standing.connected[device].ended)
-        what = (request.id, request.number, gain, self._digest, devices, self._hub.epoch, request.asked)
-        return Announcement(*what, request.inference, request.slot, ended, moment, self._window)
+    def _announcement(self, request: Request, device: int, devices: int, moment: float) -> Announcement:
+        return Announcement(
+            request.id,
+            request.number,
+            self._rounds[request.id].gain(device),
+            self._digest,
+            devices,
+            epoch=self._hub.epoch,
+            inference=request.inference,
+            slot=request.slot,
+            ended=tuple(self._standing.connected[device].ended),
+            moment=moment,
+            window=self._window,
+        )
 
     async def _run(self, request: Request, slot: Round) -> None:
         began = time.perf_counter()
@@ -290,7 +401,36 @@ class Air:
         finally:
             slot.close()
         if not request.done.done():
-            request.done.set_result(self._judge.outcome(request, slot, time.perf_counter() - began))
+            request.done.set_result(self._outcome(request, slot, time.perf_counter() - began))
+
+    def _outcome(self, request: Request, slot: Round, seconds: float) -> Sum | Withheld:
+        """The sum, unless more devices are missing than the network's ε allows for; and whom that counts against."""
+        standing, count, arrived = self._standing, self.network.devices.count, slot.arrived
+        missing = count - len(arrived)
+        enough = not slot.dropped and missing <= self.network.dropouts
+        for k in arrived:
+            standing.served(k)
+        for k, why in slot.doubted.items():
+            standing.failed(k, why, at_once=True)
+        for k, why in slot.blamed.items():
+            standing.banned(k, why)
+        for k in slot.awaited & standing.connected.keys():
+            logs.event("slow", id=request.id, device=k)
+            if not enough:
+                standing.failed(k, "it did not answer in time")
+        # Who hung up, if the sum was withheld; who was without a ranking, unless most were.
+        without = sum(1 for why in request.left.values() if why != _HUNG_UP)
+        for k, why in request.left.items():
+            if (not enough) if why == _HUNG_UP else 2 * without <= count:
+                standing.failed(k, why)
+            elif why != _HUNG_UP:
+                standing.noted(k, why)
+        logs.event("slot", id=request.id, devices=len(arrived), missing=missing, seconds=round(seconds, 4))
+        if not enough:
+            few = f"{missing} of {count} devices are missing, {self.network.dropouts} may be"
+            why = f"withheld: {slot.dropped or few}" + standing.named(arrived)
+            return Withheld(why, spent=True, course=request.watch.summed())
+        return Sum(slot.received(), len(arrived), slot.carrier, self.seed is not None, request.watch.summed())
 
     def _say(self, device: int, message: RoundMessage | RoundOver) -> None:
         if (line := self._standing.connected.get(device)) is not None:

@@ -1,10 +1,10 @@
-"""A device's trunk, local head and encoder in one file: read by NumPy and ONNX Runtime alone, made once with torch.
+"""A device's trunk, local head and encoder in one file: read by NumPy and ONNX Runtime alone.
 
     bundle = read(Path("cameras.zip"))
     seen = bundle.encoder(device=3, devices=12)(view)      # view (C, H, H), bytes
 
-The file is a zip of the trunk (ONNX; models.vision.int8), the matrices (npz, never pickle) and a description (JSON).
-Those of earlier versions hold OpenVINO's xml and bin in the place of ONNX; the extra `openvino` reads them.
+airpool_lab.bundle makes it, once and with torch. The file is a zip of the trunk (ONNX; vision.int8), the matrices
+(npz, never pickle) and a description (JSON).
 """
 
 import io
@@ -15,7 +15,7 @@ import zlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 from numpy.lib import format as npy
@@ -26,16 +26,10 @@ from airpool._support.version import __version__
 from airpool.models.cameras import camera, temperatures
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import Codec
-from airpool.models.layers import FURTHEST, Layers, in_numpy, softmax, through
+from airpool.models.layers import FURTHEST, Layers, softmax, through
 from airpool.models.vision import int8
 from airpool.models.vision.int8 import Int8Trunk
-from airpool.runtime.device import Seen
-
-if TYPE_CHECKING:
-    from torch import Tensor
-
-    from airpool.models.pretrained import Pretrained
-    from airpool.models.sensors.fitted import Fitted
+from airpool_runtime.device import Seen
 
 _LARGEST = 256 * 2**20  # bytes of all parts, unpacked
 
@@ -56,7 +50,6 @@ class Bundle:
 
     @property
     def view_shape(self) -> tuple[int, ...]:
-        """Shape of a view, (C, H, H)."""
         return self.trunk.view_shape
 
     def camera(self, *, device: int, devices: int) -> str | None:
@@ -98,8 +91,9 @@ def write(path: Path, bundle: Bundle) -> None:
     np.savez(packed, allow_pickle=False, **arrays)
     about = json.dumps({**bundle.about, "encoder": header, "version": __version__}, indent=1)
     with files.opened(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, part in (bundle.trunk.parts | {"arrays.npz": packed.getvalue(), "about.json": about}).items():
-            archive.writestr(name, part)
+        archive.writestr(int8.GRAPH, bundle.trunk.graph)
+        archive.writestr("arrays.npz", packed.getvalue())
+        archive.writestr("about.json", about)
 
 
 def read(path: Path, *, threads: int | None = None) -> Bundle:
@@ -109,14 +103,12 @@ def read(path: Path, *, threads: int | None = None) -> Bundle:
     try:
         with zipfile.ZipFile(path) as archive:
             _require_small(archive)
-            parts, packed, about = int8.read_parts(archive), archive.read("arrays.npz"), archive.read("about.json")
+            graph, packed, about = (archive.read(name) for name in (int8.GRAPH, "arrays.npz", "about.json"))
         arrays = _arrays(packed)
         described = json.loads(about)
-        if "encoder" not in described:
-            raise ValueError("an earlier version wrote it: run `airpool bundle` again")
         own = {name.removeprefix("codec."): each for name, each in arrays.items() if name.startswith("codec.")}
         codec = codecs.built(path, own, described.pop("encoder"))
-        trunk = Int8Trunk(parts, threads=threads)
+        trunk = Int8Trunk(graph, threads=threads)
         found = Bundle(trunk, _heads(arrays), arrays["temperatures"], codec, described, arrays.get("scaling"))
         if (names := described.get("cameras")) and len(names) != len(found.temperatures):
             raise ValueError(f"{len(names)} cameras have a name, and {len(found.temperatures)} a temperature")
@@ -127,10 +119,10 @@ def read(path: Path, *, threads: int | None = None) -> Bundle:
 
 
 def _heads(arrays: Mapping[str, NDArray[Any]]) -> tuple[Layers, ...]:
-    """The local classifiers of a file; one written before they could be several has a single one, `head`."""
+    """The local classifiers of a file: one of all cameras, or one each."""
     heads: list[Layers] = []
-    names = ["head"] if "head.weight0" in arrays else [f"head{k}" for k in range(len(arrays["temperatures"]))]
-    for name in names:
+    for number in range(len(arrays["temperatures"])):
+        name = f"head{number}"
         count = sum(key.startswith(f"{name}.weight") for key in arrays)
         if count:
             heads.append(tuple((arrays[f"{name}.weight{k}"], arrays[f"{name}.bias{k}"]) for k in range(count)))
@@ -158,72 +150,3 @@ def _arrays(packed: bytes) -> dict[str, NDArray[Any]]:
                     raise ValueError(f"{each.filename} declares {shape}, which is not what it holds")
     with np.load(io.BytesIO(packed), allow_pickle=False) as loaded:
         return {name: loaded[name] for name in loaded.files}
-
-
-def made(model_name: str = "modelnet40", *, codec: str | None = None, views: "Tensor | None" = None) -> Bundle:
-    """The bundle of a shipped model, or of your own cameras, in int8. Needs the extra `bundle`; takes minutes.
-
-    views: (N, C, H, H) to fit int8 to, not those it is tested on (models.images.calibration); of the shipped model by
-    default of our own shapes, but the first variant of each class.
-    """
-    from airpool.models.pretrained import Pretrained, load
-    from airpool.models.sensors.fitted import Fitted
-
-    model = load(model_name)
-    if isinstance(model, Fitted):
-        return _of_cameras(model, codec, views)
-    if not isinstance(model, Pretrained):
-        raise ValueError(f"{model_name} takes no images, so it has no trunk to bundle: use a source MODULE:FUNCTION")
-    if model.trunk_of(codec) != model.trunk_of():
-        raise ValueError(
-            f"codec {codec!r} must be one of {', '.join(model.deployable)}: its trunk is the one that ships"
-        )
-    trunk = _quantised(model.trunk.features, calibration_views(model) if views is None else views)
-    about = {"model": model_name, "codec": model.checked(codec), "classes": list(model.classes)}
-    own = codecs.moved(model.codec(codec), in_numpy)
-    return Bundle(trunk, (_layers(model.head.classifier),), in_numpy(model.head.temperatures), own, about)
-
-
-def _of_cameras(model: "Fitted", codec: str | None, views: "Tensor | None") -> Bundle:
-    """The bundle of a model that `airpool.fit` made of pictures, with all that is each camera's own."""
-    if model.trunk is None:
-        raise ValueError(f"{model.name} takes no images, so it has no trunk to bundle: use a source MODULE:FUNCTION")
-    if views is None:
-        raise ValueError(
-            f"{model.name} holds no pictures, and int8 is fitted to some: name a folder, --images FOLDER, as it "
-            "was given to `airpool fit`"
-        )
-    heads = tuple(_layers(each) for each in model.heads.classifiers)
-    scaling = np.stack([in_numpy(model.sensors.centre), in_numpy(model.sensors.scale)])
-    about = {"model": model.name, "codec": model.checked(codec), "classes": list(model.classes)}
-    about["cameras"] = model.about.get("pictures", {}).get("cameras")
-    own = codecs.moved(model.codec(codec), in_numpy)
-    trunk = _quantised(model.trunk.module, views)
-    return Bundle(trunk, heads, in_numpy(model.heads.temperatures), own, about, scaling)
-
-
-def _quantised(trunk: Any, views: "Tensor") -> Int8Trunk:
-    from airpool.models.vision.quantisation import quantise
-
-    return quantise(trunk, views)
-
-
-def _layers(classifier: Any) -> Layers:
-    parameters = [in_numpy(each) for each in classifier.parameters()]
-    return tuple(zip(parameters[::2], parameters[1::2], strict=True))
-
-
-def calibration_views(model: "Pretrained", count: int = 120) -> "Tensor":
-    """Views (count, C, H, H) of our own shapes, but the first variant of each class, evenly over the cameras."""
-    import torch
-
-    from airpool.models.vision import shapes
-    from airpool.models.vision.views import Cameras, views
-
-    ring, first = Cameras(resolution=model.trunk.architecture.resolution), set[str]()
-    some = [shape for shape in shapes.all() if shape.label in first or first.add(shape.label)]
-    seen = []
-    for k in range(count):
-        shape, camera = some[k % len(some)], ring.alone(5 * k % ring.num_views)
-        seen.append(views([(shape.vertices, shape.faces)], camera)[0, 0])
-    return torch.stack(seen)

@@ -19,7 +19,7 @@ from airpool._support.extras import load
 from airpool._support.version import __version__
 from airpool.models import assets
 from airpool.models.vision import shapes
-from airpool.runtime.capture import Pixels
+from airpool_runtime.capture import Pixels
 
 MODEL = "modelnet40"
 SHAPES = (
@@ -64,10 +64,11 @@ def bundle(codec: str | None = None) -> Path:
     path = folder() / f"demo-bundle-{key}.zip"
     if not path.exists():
         load("onnx", "the trunk of video:demo, which is made once,")
-        from airpool.runtime import bundle as bundles
+        from airpool_runtime import bundle as bundles
 
+        made = load("airpool_lab.bundle", "the trunk of video:demo, which is made once,").made(MODEL, codec=codec)
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-        bundles.write(path, bundles.made(MODEL, codec=codec))
+        bundles.write(path, made)
     return path
 
 

@@ -11,42 +11,47 @@ spent. A device that had to refuse is not ready for a while: every inference it 
 import asyncio
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from functools import partial
 
 import numpy as np
 
-from airpool.network import Network, scheme_rules, scored
+from airpool.network import Claim, Network, scored
 from airpool.privacy.noise import live_noise
 from airpool.protocol import alone, live
 from airpool.protocol.alone import Choice
-from airpool.protocol.randomness import Randomness
-from airpool.runtime import logs, seeded, seeing, terms
-from airpool.runtime.charge import Batched, Charge, Counted, Foreseen, NotSentError, Waits, not_covered
-from airpool.runtime.condition import Condition
-from airpool.runtime.medium import DevicePort, RankingPort, medium_of
-from airpool.runtime.messages import (
+from airpool.protocol.device import Randomness
+from airpool.schemes.scores import uncertainty
+from airpool_runtime import logs, seeded, seeing, terms
+from airpool_runtime.charge import Charge, Counted, NotSentError, not_covered
+from airpool_runtime.medium import DevicePort, Line, RankingPort, medium_of
+from airpool_runtime.messages import (
     LONGEST_ID,
     Announcement,
+    Balance,
     DisconnectedError,
     SlotSignal,
     StatedTerms,
     Turn,
     WithdrawalReason,
 )
-from airpool.runtime.seeing import Source
-from airpool.runtime.under_way import PLENTY, Going, Noted, Seen, UnderWay, slot_name
-from airpool.schemes.scores import uncertainty
+from airpool_runtime.seeing import Condition, Source
+from airpool_runtime.under_way import PLENTY, Going, Noted, Seen, UnderWay, slot_name
 
 _SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 30.0
 _TURN = 8
 _MANY_CLASSES = 2**64  # where nothing is seen: its score is then the bound itself, of whoever knows least
 
 
-@dataclass(frozen=True, eq=False)
+@dataclass(eq=False)
 class Device:
-    """index: k. quick: the source takes no time worth a thread. seed: of a simulated run; None: live noise."""
+    """index: k. quick: the source takes no time worth a thread. seed: of a simulated run; None: live noise.
+
+    claim: of its own file; where live noise does not support it, the device does not start. waits: the reason why it is
+    not ready; unspecified: nothing keeps it.
+    """
 
     index: int
     network: Network
@@ -55,21 +60,23 @@ class Device:
     ranking: RankingPort | None = None
     seed: int | None = None
     quick: bool = True
+    claim: Claim = field(default_factory=Claim)
     under_way: UnderWay = field(init=False)
     condition: Condition = field(init=False)
-    waits: Waits = field(init=False, default_factory=Waits)
+    waits: WithdrawalReason = field(init=False, default=WithdrawalReason.UNSPECIFIED)
 
     def __post_init__(self) -> None:
         medium_of(self.network)  # refuses a network that cannot run as processes
-        object.__setattr__(self, "under_way", UnderWay(self.network.slots))
-        object.__setattr__(self, "condition", Condition(self.index))
+        self.under_way, self.condition = UnderWay(self.network.slots), Condition(self.index)
         if not 0 <= self.index < self.network.devices.count:
             raise ValueError(f"device {self.index} must be from 0 to {self.network.devices.count - 1}")
-        if scheme_rules(self.network.scheme).ranked and self.ranking is None:
+        if self.network.scheme.needs_ranking_server and self.ranking is None:
             raise ValueError(f"scheme {self.network.scheme.name} needs a ranking server")
         seeded.require(self.seed)
         if self.seed is None:
-            live.live_report(self.network)  # refuses what must not go on the air, before anything is announced
+            live.live_report(
+                self.network, self.claim
+            )  # refuses what must not go on the air, before anything is announced
             live_noise(self.network.devices.column("noise_std")[self.index], 1)  # makes its table
 
 
@@ -92,16 +99,15 @@ async def _allowed(device: Device, *, probe: bool) -> tuple[int, ...]:
     """
     said, wait = None, _SHORTEST_WAIT
     while True:
-        why = None
         if device.ranking is not None and not await device.ranking.reachable():
             why = NotSentError("the ranking server cannot be reached", WithdrawalReason.RANKING)
         elif found := _covered(device, probe=probe):
-            device.waits.reason = WithdrawalReason.UNSPECIFIED
+            device.waits = WithdrawalReason.UNSPECIFIED
             return found
-        elif isinstance(device.charge, Foreseen):
+        else:
             why = not_covered(device.charge, probe=True)
-        device.waits.reason = WithdrawalReason.UNSPECIFIED if why is None else why.reason
-        if why is not None and str(why) != said:
+        device.waits = why.reason
+        if str(why) != said:
             logs.event("refused", device=device.index, reason=str(why))
             said = str(why)
         await asyncio.sleep(wait)
@@ -113,25 +119,16 @@ def _covered(device: Device, *, probe: bool) -> tuple[int, ...]:
 
     More than one slot in a turn where views take no time: a slow view would hold up all others of its turn.
     """
-    if probe and isinstance(device.charge, Foreseen) and device.charge.refusal(probe=True) is not None:
+    if probe and device.charge.refusal(probe=True) is not None:
         return ()
     under_way, most = device.under_way, _TURN if device.quick else 1
     if device.network.slots.count == 1:
-        found = _left(device, most)
+        found = device.charge.covered(most)
         return (found,) if found else ()
     asked = under_way.reserved + most * under_way.cap
-    left = _left(device, asked)
+    left = device.charge.covered(asked)
     goes_on = len(under_way) > 0 and (left > 0 or under_way.reserved == 0)
     return (most, PLENTY if left >= asked else left) if goes_on or left >= under_way.cap else ()
-
-
-def _left(device: Device, most: int) -> int:
-    """The number of slots that the budget covers, up to `most`; one, or all, where the charge does not count."""
-    if isinstance(device.charge, Batched):
-        return device.charge.covered(most)
-    if isinstance(device.charge, Foreseen) and device.charge.refusal() is not None:
-        return 0
-    return 1 if device.network.slots.count == 1 else most
 
 
 async def answer(device: Device, port: DevicePort, turn: Turn) -> bool:
@@ -187,8 +184,8 @@ def _check(device: Device, told: Announcement) -> None:
         raise NotSentError(
             f"announced to {told.devices} devices, fewer than this device's ε counts on", WithdrawalReason.TERMS
         )
-    words = {"they": "the server asks for", "own_side": "this device is set to"}
-    if why := terms.difference(net, StatedTerms(told.digest), **words):
+    why = terms.difference(net, StatedTerms(told.digest), they="the server asks for", own_side="this device is set to")
+    if why:
         raise NotSentError(why, WithdrawalReason.TERMS)
 
 
@@ -205,7 +202,7 @@ def _note(device: Device, told: Announcement, *, unpaid: int) -> Noted | None:
         why = "a slot of an inference whose draw this device does not have, or one that was before"
         raise NotSentError(why, WithdrawalReason.ROUND)
     needed = under_way.needed(told.slot) + unpaid
-    if going is None and _left(device, needed) < needed:
+    if going is None and device.charge.covered(needed) < needed:
         raise not_covered(device.charge)
     return under_way.note(told.inference, told.slot)
 
@@ -216,12 +213,11 @@ def _charge(device: Device, turn: Sequence[Announcement]) -> dict[str, NotSentEr
     Where one draw serves all slots of an inference, the first one pays for all. An epoch that is none counts as a new
     one.
     """
-    booked = [(told.id, told.epoch if _is_name(told.epoch) else "") for told in _paid(device, turn)]
-    if len(booked) > 1 and isinstance(device.charge, Batched):
-        batch = device.charge
-        if _tried(lambda: batch.charge_all(booked)) is None:
-            return {}
-    found = {id: _tried(lambda id=id, epoch=epoch: device.charge.charge(id, epoch)) for id, epoch in booked}
+    paid = [(told.id, told.epoch) for told in _paid(device, turn)]
+    booked = [(id, epoch if len(epoch) <= LONGEST_ID and epoch.isprintable() else "") for id, epoch in paid]
+    if len(booked) > 1 and _tried(device.charge, booked) is None:
+        return {}
+    found = {one[0]: _tried(device.charge, [one]) for one in booked}
     return {id: why for id, why in found.items() if why is not None}
 
 
@@ -230,13 +226,9 @@ def _paid(device: Device, turn: Sequence[Announcement]) -> list[Announcement]:
     return [told for told in turn if told.slot == 1 or device.network.slots.redrawn]
 
 
-def _is_name(text: str) -> bool:
-    return len(text) <= LONGEST_ID and text.isprintable()
-
-
-def _tried(charge: Callable[[], None]) -> NotSentError | None:
+def _tried(charge: Charge, booked: Sequence[tuple[str, str]]) -> NotSentError | None:
     try:
-        charge()
+        charge.charge_all(booked)
     except NotSentError as why:
         return why
     except Exception as error:
@@ -267,27 +259,56 @@ async def _signal(device: Device, told: Announcement, going: Going | None) -> Sl
             going.drawn = choice.takes_part is True, gain
     if going is not None:
         going.seen = seen
-    sent = alone.signal(seen.latent, net, source, device=k, gain=gain, choice=choice)
+    sent = alone.signal(seen.latent, net, source, device.claim, device=k, gain=gain, choice=choice)
     return SlotSignal(told.id, sent.samples, sent.scale)
 
 
 async def _choice(device: Device, told: Announcement, seen: Seen, source: Randomness) -> Choice:
     """The input of a scheme that goes by scores; in Scheme 2.2 the ranking server's answer."""
     net, (score, classes) = device.network, _score(device.network, seen)
-    if not scheme_rules(net.scheme).ranked:
+    if not net.scheme.needs_ranking_server:
         return Choice(score, classes)
     assert score is not None
     assert device.ranking is not None
-    noisy = alone.noisy_score(score, net, source, num_classes=classes)
+    noisy = alone.noisy_score(score, net, source, device.claim, num_classes=classes)
     return Choice(None, classes, await device.ranking.selected(told.id, device.index, told.devices, noisy))
 
 
 def _score(network: Network, seen: Seen) -> tuple[float | None, int | None]:
     """The raw score in bits and the number of classes, where scores choose."""
-    if not scheme_rules(network.scheme).scored:
+    if not network.scheme.needs_posteriors:
         return None, None
     scheme = scored(network.scheme)
     assert seen.posterior is not None
     with np.errstate(all="ignore"):
         bits = float(uncertainty(np.asarray(seen.posterior, np.float64), scheme.score))
     return bits, len(seen.posterior) if math.isfinite(bits) else _MANY_CLASSES
+
+
+_LOOK_SECONDS, _SHARE = 1.0, 0.02  # between looks at the ledger: at least this, and at most this share of the time
+
+
+@asynccontextmanager
+async def told(device: Device, line: Line) -> AsyncIterator[None]:
+    """Tells the hub of a device's balance while the block runs, whenever it has changed."""
+    task = asyncio.create_task(_telling(device, line))
+    try:
+        yield
+    finally:
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)  # a line that is gone is the block's own error
+
+
+async def _telling(device: Device, line: Line) -> None:
+    said, found, next_look = None, Balance(), 0.0
+    while True:
+        if (began := time.monotonic()) >= next_look:
+            spent = await asyncio.to_thread(device.charge.spending)
+            took = time.monotonic() - began
+            next_look = began + max(_LOOK_SECONDS, took / _SHARE)
+            if spent is not None:
+                found = Balance(spent.epsilon, spent.budget, spent.delta, spent.neighbours)
+        if (now := replace(found, waits=device.waits)) != said:
+            await line.tell(now)
+            said = now
+        await asyncio.sleep(_LOOK_SECONDS / 2)

@@ -4,7 +4,7 @@ import asyncio
 from contextlib import nullcontext
 from functools import partial
 from importlib import resources
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import uvicorn
 from starlette.applications import Starlette
@@ -13,20 +13,15 @@ from starlette.requests import Request
 from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
-from airpool.runtime import transport
-from airpool.runtime.door import Door, DoorLimits, Patient
-from airpool.runtime.events import EventStream
-from airpool.runtime.feed import Feed
-from airpool.runtime.guard import Guard
-from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, ReusedKeyError, StartedInference
-from airpool.runtime.messages import AirStatus, DisconnectedError
-from airpool.runtime.metrics import CONTENT_TYPE, Metrics
-from airpool.runtime.results import InferenceResult
-from airpool.runtime.server import Server, new_id
-from airpool.runtime.transport import PeerCredentials
-
-if TYPE_CHECKING:
-    from airpool.runtime.fleet_keeper import FleetKeeper
+from airpool_runtime import transport
+from airpool_runtime.door import Door, DoorLimits, Guard, Patient
+from airpool_runtime.feed import EventStream, Feed
+from airpool_runtime.idempotency import BusyError, Repeats, ReusedKeyError, Starter
+from airpool_runtime.messages import AirStatus, DisconnectedError
+from airpool_runtime.metrics import CONTENT_TYPE, Metrics
+from airpool_runtime.server import Server
+from airpool_runtime.telling import FleetKeeper
+from airpool_runtime.transport import PeerCredentials
 
 _MOST_CONNECTIONS, _MOST_OF_ONE_PEER = 1_000, 256
 _REQUESTS = 2_000.0  # of all clients in a second
@@ -35,20 +30,10 @@ _READY_SECONDS = 2.0
 _WAIT = {"true": True, "1": True, "false": False, "0": False}
 
 
-def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = None) -> Starlette:
+def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = None) -> Starlette:
     """The ASGI application of one server. token: required of every client but a health check. fleet: its view."""
-    metrics, waiting = Metrics(server, fleet), dict[str, asyncio.Task[InferenceResult]]()
-    repeats, feed = Repeats(), Feed(server, fleet)
-    schema = resources.files("airpool.runtime").joinpath("openapi.json").read_bytes()
-
-    def started() -> StartedInference:
-        if len(waiting) >= MOST_WAITING:
-            raise BusyError(f"{MOST_WAITING} inferences are waiting")
-        id = new_id()
-        # A task of its own: it goes on when the client hangs up, for the devices have paid.
-        task = waiting[id] = asyncio.create_task(server.infer(id))
-        task.add_done_callback(lambda _: waiting.pop(id, None))
-        return StartedInference(id, task)
+    metrics, start, repeats, feed = Metrics(server, fleet), Starter(server), Repeats(), Feed(server, fleet)
+    schema = resources.files("airpool_runtime").joinpath("openapi.json").read_bytes()
 
     async def infer(request: Request) -> Response:
         wait = _WAIT.get(request.query_params.get("wait", "true").lower())
@@ -56,7 +41,7 @@ def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = 
             return JSONResponse({"reason": "the query must be wait=true, wait=false or empty"}, 400)
         try:
             key = request.headers.get("idempotency-key")
-            id, task = repeats.started("http", key, request.url.query.encode(), started)
+            id, task = repeats.started("http", key, request.url.query.encode(), start)
         except BusyError as why:
             return JSONResponse({"reason": str(why)}, 429)
         except ValueError as why:
@@ -73,7 +58,7 @@ def app(server: Server, token: str | None = None, fleet: "FleetKeeper | None" = 
         id = request.path_params["id"]
         if (found := server.result(id)) is not None:
             return JSONResponse(found.to_json())
-        if id in waiting:
+        if id in start.waiting:
             return JSONResponse({"id": id, "status": "pending"}, 202)
         return JSONResponse({"reason": "no such result, or too old"}, 404)
 
@@ -132,16 +117,24 @@ class Web:
         *,
         token: str | None = None,
         credentials: PeerCredentials | None = None,
-        fleet: "FleetKeeper | None" = None,
+        fleet: FleetKeeper | None = None,
     ) -> None:
         self._socket = transport.listening(address, secured=token is not None and credentials is not None)
         host, port = self._socket.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-        how: dict[str, Any] = {"log_config": None, "access_log": False, "lifespan": "off", "server_header": False}
-        how |= {"http": Patient, "ws": "none", "timeout_keep_alive": 5}
         made = app(server, token, fleet)
         self._feed: Feed = made.state.feed
-        config = uvicorn.Config(made, timeout_graceful_shutdown=1, **how)
+        config = uvicorn.Config(
+            made,
+            http=Patient,
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=5,
+            timeout_graceful_shutdown=1,
+        )
         config.load()
         self._uvicorn = uvicorn.Server(config)
         self._uvicorn.capture_signals = nullcontext  # pyright: ignore  # the role handles signals

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 from airpool._support.errors import AirpoolError
-from airpool.runtime.results import InferenceResult
+from airpool_runtime.server import InferenceResult, Server, new_id
 
 KEPT, KEPT_SECONDS, LONGEST_KEY = 10_000, 3600.0, 255
 MOST_WAITING = 100  # inferences, over HTTP and over gRPC each
@@ -25,6 +25,24 @@ class ReusedKeyError(AirpoolError, ValueError):
 class StartedInference(NamedTuple):
     id: str
     task: asyncio.Task[InferenceResult]
+
+
+class Starter:
+    """Starts inferences of a server, of which 100 may wait. waiting: by id.
+
+    Each is a task of its own: it goes on when the client hangs up, for the devices have paid.
+    """
+
+    def __init__(self, server: Server) -> None:
+        self._server, self.waiting = server, dict[str, asyncio.Task[InferenceResult]]()
+
+    def __call__(self) -> StartedInference:
+        if len(self.waiting) >= MOST_WAITING:
+            raise BusyError(f"{MOST_WAITING} inferences are waiting")
+        id = new_id()
+        task = self.waiting[id] = asyncio.create_task(self._server.infer(id))
+        task.add_done_callback(lambda _: self.waiting.pop(id, None))
+        return StartedInference(id, task)
 
 
 @dataclass(frozen=True)

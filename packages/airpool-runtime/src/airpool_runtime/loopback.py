@@ -4,9 +4,9 @@ import asyncio
 from collections.abc import Sequence
 
 from airpool.network import Network
-from airpool.runtime import terms
-from airpool.runtime.air import Air
-from airpool.runtime.messages import (
+from airpool_runtime import terms
+from airpool_runtime.air import Air
+from airpool_runtime.messages import (
     AirStatus,
     Announcement,
     Balance,
@@ -20,7 +20,7 @@ from airpool.runtime.messages import (
     WithdrawalReason,
     Withheld,
 )
-from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
+from airpool_runtime.under_way import FIRST_SLOT, AskedSlot
 
 
 class LoopbackDevice:

@@ -12,7 +12,7 @@ from typing import Protocol
 from airpool._support.arrays import Floats
 from airpool._support.plugins import Registry
 from airpool.network import ACCESSES, Network, NetworkError
-from airpool.runtime.messages import (
+from airpool_runtime.messages import (
     AirStatus,
     Announcement,
     Balance,
@@ -25,14 +25,14 @@ from airpool.runtime.messages import (
     WithdrawalReason,
     Withheld,
 )
-from airpool.runtime.options import FRAME_WINDOW
-from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
+from airpool_runtime.options import FRAME_WINDOW
+from airpool_runtime.under_way import FIRST_SLOT, AskedSlot
 
 
 class DevicePort(Protocol):
     """A device's end of the medium. Its order in every turn: ready, announcements, accept, then transmit or withdraw.
 
-    >>> from airpool.runtime.loopback import LoopbackDevice
+    >>> from airpool_runtime.loopback import LoopbackDevice
     >>> all(hasattr(LoopbackDevice, name) for name in ("ready", "announcements", "accept", "transmit", "withdraw"))
     True
     """
@@ -40,7 +40,6 @@ class DevicePort(Protocol):
     async def ready(self, inferences: int = 1, left: int | None = None) -> None:
         """Declares readiness for one turn of at most this many: before coin, score and feature exist. left: slots that
         the budget covers, where an inference has several."""
-        ...
 
     async def announcements(self) -> Turn:
         """The next turn; empty where the device was not accepted as ready."""
@@ -48,19 +47,15 @@ class DevicePort(Protocol):
 
     async def accept(self, announced: Announcement) -> None:
         """Checks what the medium itself asks of this inference, before the charge. Raises NotSentError."""
-        ...
 
     async def transmit(self, signals: Sequence[SlotSignal]) -> None:
         """Sends signals of a turn."""
-        ...
 
     async def withdraw(self, id: str, reason: WithdrawalReason) -> None:
         """Leaves the slot without noise: counts as missing."""
-        ...
 
     def close(self) -> None:
         """Ends the connection."""
-        ...
 
 
 class Line(DevicePort, Protocol):
@@ -68,11 +63,9 @@ class Line(DevicePort, Protocol):
 
     async def tell(self, balance: Balance) -> None:
         """Tells the hub what the device has spent, and why it is not ready; nothing where the hub does not take it."""
-        ...
 
     async def advertise(self, advert: bytes, left: int | None = None) -> None:
         """Declares readiness for one secure round; left: as of `ready`."""
-        ...
 
     async def answer(self, message: RoundMessage) -> None: ...
 
@@ -136,19 +129,15 @@ class Round(Protocol):
 
     def start(self) -> None:
         """Says what follows the announcement, if anything does."""
-        ...
 
     def take(self, device: int, sent: SlotSignal | RoundMessage) -> None:
         """Takes a device's answer, or raises RejectedError."""
-        ...
 
     def lose(self, device: int) -> None:
         """Stops waiting for this device."""
-        ...
 
     async def ended(self, seconds: float) -> None:
         """Waits for the answers, not longer than this."""
-        ...
 
     def received(self) -> Floats:
         """y: what the server gets."""
@@ -156,17 +145,15 @@ class Round(Protocol):
 
     def close(self) -> None:
         """Ends the round for every device that still waits."""
-        ...
 
 
 @dataclass(frozen=True)
 class PortOptions:
-    """Own settings of a device or hub. identities, keys: folders. quorum: of a device, fewest in a sum; None: all.
+    """Own settings of a device or hub. keys: its folder. quorum: of a device, fewest in a sum; None: all.
 
     window: of a hub, seconds by which a frame may be before or after the announced moment; 0: any.
     """
 
-    identities: Path | None = None
     keys: Path | None = None
     quorum: int | None = None
     window: float = FRAME_WINDOW
@@ -187,21 +174,18 @@ class Hub(Protocol):
     """A medium between the devices and the server: opens a round for every inference.
 
     inferences: the most in one turn. epoch: names the draw of a channel that stands still; "": drawn anew each time.
-    secure: devices advertise, and every announcement is followed by messages of a round.
 
     >>> setup = HubSetup(Network.uniform(num_devices=2, dimension=3), quorum=2, seed=0, say=print)
     >>> hub = MEDIA.get("air").hub(setup)
-    >>> hub.secure, hub.among(["a"], [0, 1])
-    (False, [0, 1])
+    >>> hub.among(["a"], [0, 1])
+    [0, 1]
     """
 
     inferences: int
     epoch: str
-    secure: bool
 
     def admit(self, device: int, advert: bytes | None, others: Sequence[bytes]) -> None:
         """Raises RejectedError unless a device is ready with this advert. others: adverts of those that are ready."""
-        ...
 
     def among(self, ids: Sequence[str], ready: Sequence[int]) -> list[int]:
         """Those of the ready devices that slots of these ids are announced to."""
@@ -213,7 +197,6 @@ class Hub(Protocol):
 
     def end(self, inference: str) -> None:
         """Forgets an inference that has no further slot."""
-        ...
 
 
 class MediumRules(Protocol):
@@ -241,7 +224,7 @@ class MediumRules(Protocol):
 MEDIA: Registry[MediumRules] = Registry(
     "medium",
     "airpool.media",
-    {"air": "airpool.runtime.radio_medium:RADIO", "secure sum": "airpool.runtime.secure_medium:SECURE"},
+    {"air": "airpool_runtime.radio_medium:RADIO", "secure sum": "airpool_runtime.secure_medium:SECURE"},
     needs=("hub", "ports", "slot_seconds"),
 )
 

@@ -1,15 +1,16 @@
 """Messages between devices, hub and server, as values: announcements, signals, sums, balances, refusals.
 
-wire_values.py and service.py turn them into messages of gRPC, and back.
+The functions at the end, and service.py, turn them into messages of gRPC, and back.
 """
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, fields
 from enum import StrEnum
+from typing import NamedTuple
 
 from airpool._support.arrays import Floats
 from airpool._support.errors import AirpoolError
-from airpool.runtime.course import Course
+from airpool_runtime import wire_pb2 as wire
 
 LONGEST_ID = 64  # characters of an inference's id
 
@@ -21,9 +22,9 @@ class Announcement:
     id: of the slot, never used twice. number: place of the inference in the run. gain: this device's own channel, as
     far as it knows it. digest: of the terms that the server goes by (terms.py). devices: number announced to. epoch:
     names the draw of the channel, as long as no gain or error of any device changes; "" where the medium does not vouch
-    for that. asked: the server's network file, for devices of version 0, which compare it themselves. inference, slot:
+    for that. inference, slot:
     of which id is made (under_way.py); "": id is that of the inference. ended: inferences that are over.
-    moment: that views are of, in seconds since 1970 by the hub's clock; 0: none is said. window: seconds by which a
+    moment: that views are of, in seconds since 1970 by the hub's clock. window: seconds by which a
     frame may be before or after it; 0: any.
     """
 
@@ -33,7 +34,6 @@ class Announcement:
     digest: str
     devices: int
     epoch: str = ""
-    asked: str = ""
     inference: str = ""
     slot: int = 1
     ended: tuple[str, ...] = ()
@@ -98,6 +98,20 @@ Turn = tuple[Announcement, ...]  # announced together, to be answered in this or
 Deliver = Callable[[Turn | RoundMessage | RoundOver], None]  # hands a device what the hub says; must not block
 
 
+class Course(NamedTuple):
+    """The course of a slot at the hub: seconds since it has the request, by its own clock; 0: it did not come to that.
+
+    charged: when it was announced, and the longest charge that a device has told of, which ends before coin, score and
+    view. last: answer of a device, or message of a secure round; the first is not told, for it is the time of one
+    device. summed: the sum is made, or withheld.
+    """
+
+    announced: float = 0.0
+    charged: float = 0.0
+    last: float = 0.0
+    summed: float = 0.0
+
+
 @dataclass(frozen=True, eq=False)
 class Sum:
     """y, (coordinates,). devices: number in the slot to its end, silent ones included. carrier: any transmitted."""
@@ -148,7 +162,7 @@ class AirStatus:
 
 @dataclass(frozen=True)
 class StatedTerms:
-    """A peer's terms (terms.py). digest: SHA-256, hexadecimal; "": version 0. text: its network file; "": not sent."""
+    """A peer's terms (terms.py). digest: SHA-256, hexadecimal. text: its network file; "": not sent."""
 
     digest: str
     text: str = ""
@@ -164,3 +178,34 @@ class UnreachedError(DisconnectedError):
 
 class RejectedError(AirpoolError):
     """A connection, signal or score that is not accepted; the text names no value of it."""
+
+
+_NEIGHBOURS = 16  # characters of a relation's name
+
+
+def announced(told: wire.Announcement) -> Announcement:
+    given = {each.name: getattr(told, each.name) for each in fields(Announcement)}
+    return Announcement(**given | {"slot": told.slot or 1, "ended": tuple(told.ended)})
+
+
+def balance_message(told: Balance) -> wire.Balance:
+    return wire.Balance(
+        spent=told.spent, budget=told.budget, delta=told.delta, neighbours=told.neighbours, waits=told.waits.name
+    )
+
+
+def balance_of(told: wire.Balance) -> Balance:
+    """A balance of the wire; a reason that this version does not know is unspecified."""
+    spent, budget = (getattr(told, name) if told.HasField(name) else None for name in ("spent", "budget"))
+    return Balance(spent, budget, told.delta, told.neighbours[:_NEIGHBOURS], reason_of(told.waits))
+
+
+def reason_of(sent: int) -> WithdrawalReason:
+    """A reason of the wire; one that this version does not know is unspecified."""
+    known = wire.Reason.keys()[sent] if 0 <= sent < len(wire.Reason.keys()) else "UNSPECIFIED"
+    return WithdrawalReason[known]
+
+
+def course_of(told: wire.SlotOutcome) -> Course | None:
+    """The course of a slot; None from an air that does not say."""
+    return Course(*(getattr(told.course, name) for name in Course._fields)) if told.HasField("course") else None

@@ -1,6 +1,6 @@
-"""Health and Prometheus metrics of any role, on a loopback port: events by name, refusals by reason, times, budgets.
+"""Prometheus metrics of a server, and of any role on a loopback port; nothing of what a device sees or sends.
 
-Counts are made of the log's own events, so nothing is measured here that may not be logged.
+Counts of a role are made of the log's own events, so nothing is measured here that may not be logged.
 """
 
 import asyncio
@@ -15,18 +15,58 @@ from typing import Any, cast
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
 
 from airpool._support.version import __version__
-from airpool.runtime import logs, transport
-from airpool.runtime.charge import Metered
-from airpool.runtime.condition import faults
-from airpool.runtime.device import Device
-from airpool.runtime.medium import DevicePort
-from airpool.runtime.messages import SlotSignal
-from airpool.runtime.metrics import CONTENT_TYPE
+from airpool_runtime import logs, transport
+from airpool_runtime.device import Device
+from airpool_runtime.medium import DevicePort
+from airpool_runtime.messages import AirStatus, SlotSignal
+from airpool_runtime.seeing import faults
+from airpool_runtime.server import InferenceResult, Server
+from airpool_runtime.telling import FleetKeeper
 
+CONTENT_TYPE = "text/plain; version=0.0.4; charset=utf-8"
 _SECONDS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20)
 _REASONS = 64  # different ones, in all; a peer may have caused them
 _CONNECTIONS, _REQUEST_SECONDS, _REQUEST_BYTES = 16, 5.0, 8192
 _SPENT_SECONDS = 10.0  # between two looks at the ledgers
+
+
+class Metrics:
+    def __init__(self, server: Server, fleet: FleetKeeper | None = None) -> None:
+        self._registry = CollectorRegistry()
+        if fleet is not None:
+            view = Gauge(
+                "airpool_fleet_view", "The fleet view: up, queued, rows, postponed.", ["what"], registry=self._registry
+            )
+            for what in ("up", "queued", "rows", "postponed"):
+                view.labels(what).set_function(lambda what=what: float(getattr(fleet.status, what)))
+        counter = Counter("airpool_inferences", "Inferences by what came of them.", ["status"], registry=self._registry)
+        spent = Counter("airpool_inferences_spent", "Inferences that count as spent.", registry=self._registry)
+        slots = Counter("airpool_slots", "Slots that inferences have used.", registry=self._registry)
+        seconds = Histogram("airpool_inference_seconds", "Time.", buckets=_SECONDS, registry=self._registry)
+        self._ready = Gauge("airpool_devices_ready", "Devices that are counted on.", registry=self._registry)
+        self._quorum = Gauge("airpool_quorum", "Devices that a slot needs.", registry=self._registry)
+        self._fault = Gauge(
+            "airpool_device_fault", "Devices that are not counted on.", ["device", "reason"], registry=self._registry
+        )
+        epsilon = Gauge("airpool_epsilon", "ε of one inference.", ["of"], registry=self._registry)
+        for name in ("device", "local", "object"):
+            epsilon.labels(name).set(getattr(server.guarantee, name))
+
+        def observe(result: InferenceResult) -> None:
+            counter.labels(result.status).inc()
+            spent.inc(result.spent)
+            slots.inc(result.slots)
+            seconds.observe(result.seconds)
+
+        server.observers.append(observe)
+
+    def text(self, status: AirStatus) -> bytes:
+        self._ready.set(status.able)
+        self._quorum.set(status.quorum)
+        self._fault.clear()
+        for each in status.faults:
+            self._fault.labels(str(each.device), each.reason.partition(":")[0]).set(1)
+        return generate_latest(self._registry)
 
 
 class RoleMetrics:
@@ -87,7 +127,7 @@ class RoleMetrics:
                 return
             looked = time.monotonic()
             for each in hosted:
-                if isinstance(each.charge, Metered) and (found := await asyncio.to_thread(each.charge.spending)):
+                if found := await asyncio.to_thread(each.charge.spending):
                     name = str(each.index)
                     spent.labels(name).set(found.epsilon)
                     if found.budget is not None:

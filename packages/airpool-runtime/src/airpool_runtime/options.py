@@ -20,28 +20,34 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, ge
 ANYWHERE = "127.0.0.1:0"
 FRAME_WINDOW = 0.5  # seconds: two frames of a camera that gives five in a second, and its delay
 _SLOT = "How long a slot waits for its signals (default: 5 s; secure sums: + K/4 s)."
-_IDENTITIES = "Secure access without --keys: folder of roster.txt and device-K.key."
 _MEDIUM = "A registered medium, as of a plug-in (default: that of the network's access)."
 _FRAME = "Seconds by which a camera's frame may be before or after the announced moment; 0: any."
 _SOURCE = (
     "latents:MODEL/SPLIT, images:FOLDER, camera:INDEX, video:FILE, video:demo, rtsp://..., http://... (MJPEG), "
     "mesh:PATH or MODULE:FUNCTION of your own."
 )
-_LEDGER = "Ledger (ε at the network's δ and neighbours; default: no limit)"
+LEDGER = "Ledger (ε at the δ and neighbours of the file's claim; default: no limit)"
 
 
 class RoleFlag(NamedTuple):
     """An option's help, and its panel of --help.
 
-    env: variable of the environment that gives it where nothing else does. old: its name in the version before.
+    env: variable of the environment that gives it where nothing else does.
     secret: it is neither a flag nor in a file.
     """
 
     help: str
     panel: str | None = None
     env: str = ""
-    old: str = ""
     secret: bool = False
+
+
+def _ledger(help: str) -> RoleFlag:
+    return RoleFlag(help, LEDGER)
+
+
+_Listen = Annotated[str, RoleFlag("Address to listen at, HOST:PORT; port 0: any free one.")]
+_Seed = Annotated[int | None, RoleFlag("Seed of a simulated run; its noise gives no privacy.")]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,19 +66,18 @@ class RoleOptions:
 
 @dataclass(frozen=True, kw_only=True)
 class AirOptions(RoleOptions):
-    listen: Annotated[str, RoleFlag("Address to listen at, HOST:PORT; port 0: any free one.")] = ANYWHERE
+    listen: _Listen = ANYWHERE
     quorum: Annotated[int | None, RoleFlag("Devices that must be ready for a slot (default: all).")] = None
     slot_seconds: Annotated[float | None, RoleFlag(_SLOT)] = None
     patience: Annotated[float, RoleFlag("How long a slot waits for devices to be ready.")] = 1.0
-    simulate: Annotated[int | None, RoleFlag("Seed of a simulated run; its noise gives no privacy.")] = None
-    identities: Annotated[Path | None, RoleFlag(_IDENTITIES)] = None
+    simulate: _Seed = None
     medium: Annotated[str | None, RoleFlag(_MEDIUM)] = None
     frame_window: Annotated[float, RoleFlag(_FRAME)] = FRAME_WINDOW
 
 
 @dataclass(frozen=True, kw_only=True)
 class RankingOptions(RoleOptions):
-    listen: Annotated[str, RoleFlag("Address to listen at, HOST:PORT; port 0: any free one.")] = ANYWHERE
+    listen: _Listen = ANYWHERE
     seconds: Annotated[float, RoleFlag("How long it waits for scores; less than a slot.")] = 2.0
 
 
@@ -81,7 +86,7 @@ class ServerOptions(RoleOptions):
     """token: required of HTTP clients; it comes from the environment, or from a file."""
 
     air: Annotated[str, RoleFlag("Address of the air.")]
-    listen: Annotated[str, RoleFlag("Address to listen at, HOST:PORT; port 0: any free one.")] = ANYWHERE
+    listen: _Listen = ANYWHERE
     http: Annotated[str | None, RoleFlag("Address of the HTTP API, HOST:PORT; left out: none.")] = None
     model: Annotated[str, RoleFlag("A shipped model by name, or the file of your own.")] = "modelnet40"
     codec: Annotated[str | None, RoleFlag("One of the model's (default: its first).")] = None
@@ -89,7 +94,7 @@ class ServerOptions(RoleOptions):
     deadline: Annotated[
         float | None, RoleFlag("Longest time of one inference, in seconds (default: of four slots).")
     ] = None
-    simulate: Annotated[int | None, RoleFlag("Seed of a simulated run; its noise gives no privacy.")] = None
+    simulate: _Seed = None
     fleet: Annotated[
         str | None,
         RoleFlag("View of the devices' ledgers: sqlite:///FILE or postgresql://USER@HOST/BASE.", env="AIRPOOL_FLEET"),
@@ -101,52 +106,30 @@ class ServerOptions(RoleOptions):
 @dataclass(frozen=True, kw_only=True)
 class DeviceOptions(RoleOptions):
     air: Annotated[str, RoleFlag("Address of the air.")]
-    device: Annotated[str, RoleFlag("Which device: its index; or several in one process, as in 0-49.", old="view")]
+    device: Annotated[str, RoleFlag("Which device: its index; or several in one process, as in 0-49.")]
     source: Annotated[str, RoleFlag(_SOURCE)] = "latents:modelnet40/test"
     bundle: Annotated[Path | None, RoleFlag("What makes latents of views; `airpool bundle` writes it.")] = None
     threads: Annotated[int | None, RoleFlag("Threads of the trunk (default: one per core).")] = None
     codec: Annotated[str | None, RoleFlag("Codec of shipped latents (default: the model's first).")] = None
     ranking: Annotated[str | None, RoleFlag("Address of the ranking server, for Scheme 2.2.")] = None
-    identities: Annotated[Path | None, RoleFlag(_IDENTITIES)] = None
     quorum: Annotated[int | None, RoleFlag("Secure access: fewest devices in a sum (default: all).")] = None
     medium: Annotated[str | None, RoleFlag(_MEDIUM)] = None
-    simulate: Annotated[int | None, RoleFlag("Seed of a simulated run; its noise gives no privacy.")] = None
-    ledger: Annotated[
-        Path | None, RoleFlag("The ledger's file, or a folder of one for each device.", panel=_LEDGER)
-    ] = None
-    key: Annotated[
-        Path | None, RoleFlag("The device's identity key (default: identity.key of --keys).", panel=_LEDGER)
-    ] = None
-    head: Annotated[
-        Path | None, RoleFlag("File with the hash of the newest row (default: beside the key).", panel=_LEDGER)
-    ] = None
-    budget_epsilon: Annotated[float | None, RoleFlag("ε that all inferences together may reach.", panel=_LEDGER)] = None
-    window_epsilon: Annotated[
-        float | None, RoleFlag("ε that the inferences of any --window-seconds may reach.", panel=_LEDGER)
-    ] = None
-    window_seconds: Annotated[
-        float | None, RoleFlag("A window's length, in time that the ledger is used.", panel=_LEDGER)
-    ] = None
-    day_epsilon: Annotated[
-        float | None, RoleFlag("ε that the inferences of any 24 hours may reach.", panel=_LEDGER)
-    ] = None
-    event_epsilon: Annotated[
-        float | None, RoleFlag("ε that one event may reach, a stay before the camera.", panel=_LEDGER)
-    ] = None
-    event_inferences: Annotated[int | None, RoleFlag("An event's length, in inferences in a row.", panel=_LEDGER)] = (
-        None
-    )
-    scene_epsilon: Annotated[float | None, RoleFlag("ε that the inferences of one scene may reach.", panel=_LEDGER)] = (
-        None
-    )
-    scene: Annotated[str, RoleFlag("The scene that the device looks at from now on.", panel=_LEDGER)] = ""
+    simulate: _Seed = None
+    ledger: Annotated[Path | None, _ledger("The ledger's file, or a folder of one for each device.")] = None
+    key: Annotated[Path | None, _ledger("The device's identity key (default: identity.key of --keys).")] = None
+    head: Annotated[Path | None, _ledger("File with the hash of the newest row (default: beside the key).")] = None
+    budget_epsilon: Annotated[float | None, _ledger("ε that all inferences together may reach.")] = None
+    window_epsilon: Annotated[float | None, _ledger("ε that the inferences of any --window-seconds may reach.")] = None
+    window_seconds: Annotated[float | None, _ledger("A window's length, in time that the ledger is used.")] = None
+    day_epsilon: Annotated[float | None, _ledger("ε that the inferences of any 24 hours may reach.")] = None
+    event_epsilon: Annotated[float | None, _ledger("ε that one event may reach, a stay before the camera.")] = None
+    event_inferences: Annotated[int | None, _ledger("An event's length, in inferences in a row.")] = None
+    scene_epsilon: Annotated[float | None, _ledger("ε that the inferences of one scene may reach.")] = None
+    scene: Annotated[str, _ledger("The scene that the device looks at from now on.")] = ""
     accept_plugin: Annotated[
-        tuple[str, ...],
-        RoleFlag("SHA-256 of a plug-in's new source, to charge with it from now on; repeatable.", panel=_LEDGER),
+        tuple[str, ...], _ledger("SHA-256 of a plug-in's new source, to charge with it from now on; repeatable.")
     ] = ()
-    fleet: Annotated[str | None, RoleFlag("Address of the server that keeps a view of the fleet.", panel=_LEDGER)] = (
-        None
-    )
+    fleet: Annotated[str | None, _ledger("Address of the server that keeps a view of the fleet.")] = None
 
 
 ROLES: dict[str, type[RoleOptions]] = {

@@ -16,13 +16,13 @@ from airpool._support import draws
 from airpool._support.arrays import Floats
 from airpool.network import Network
 from airpool.protocol import medium as stations
-from airpool.radio.csi import Misalignment
 from airpool.radio.fading import sample_gains
 from airpool.radio.link import link_of
-from airpool.runtime import seeded
-from airpool.runtime.medium import DevicePort, HubSetup, Line, PortOptions, Round
-from airpool.runtime.messages import RejectedError, RoundMessage, SlotSignal
-from airpool.runtime.under_way import MOST_KEPT, parts
+from airpool.radio.power import Misalignment
+from airpool_runtime import seeded
+from airpool_runtime.medium import DevicePort, HubSetup, Line, PortOptions, Round
+from airpool_runtime.messages import RejectedError, RoundMessage, SlotSignal
+from airpool_runtime.under_way import MOST_KEPT, parts
 
 _Drawn = tuple[Floats, Misalignment | None]  # gains (1, 1, K), and what devices do not know of them
 _ROUNDING = 1e-9
@@ -49,7 +49,7 @@ class RadioHub:
     """Draws the channel of every slot, or of every inference; a channel that stands still is drawn once."""
 
     def __init__(self, network: Network, seed: int | None) -> None:
-        self.inferences, self.secure = _TURN, False
+        self.inferences = _TURN
         self._network, self._seed = network, seed
         self._link, self._rng = link_of(network), np.random.default_rng()
         self._still: _Drawn | None = None
@@ -62,7 +62,6 @@ class RadioHub:
             raise RejectedError("this network takes signals, not a secure sum")
 
     def among(self, ids: Sequence[str], ready: Sequence[int]) -> list[int]:
-        """All of them."""
         return list(ready)
 
     def opened(self, id: str, number: int, adverts: Mapping[int, bytes]) -> Round:

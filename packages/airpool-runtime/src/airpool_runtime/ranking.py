@@ -4,9 +4,9 @@ import asyncio
 
 import numpy as np
 
-from airpool.network import Network, scheme_rules
-from airpool.runtime.messages import DisconnectedError, RejectedError
+from airpool.network import Network
 from airpool.schemes.ranking import selected
+from airpool_runtime.messages import DisconnectedError, RejectedError
 
 WAIT_SECONDS = 2.0
 
@@ -25,12 +25,12 @@ class RankingServer:
     """
 
     def __init__(self, network: Network, *, seconds: float = WAIT_SECONDS) -> None:
-        if (num_selected := scheme_rules(network.scheme).selects(network.scheme)) is None:
+        if not network.scheme.needs_ranking_server:
             raise ValueError(f"scheme.name={network.scheme.name!r} must be 2.2, the scheme that ranks devices")
         if not 0 < seconds <= 600:
             raise ValueError(f"seconds={seconds} must be > 0 and at most 600")
         self._count, self._fewest = network.devices.count, network.devices.count - network.dropouts
-        self._num_selected, self._seconds = num_selected, seconds
+        self._num_selected, self._seconds = network.scheme.most_senders(network), seconds
         self._rounds: dict[str, _Round] = {}
 
     async def reachable(self) -> bool:

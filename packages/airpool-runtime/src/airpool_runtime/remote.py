@@ -12,10 +12,10 @@ from grpc import aio
 from airpool._support.arrays import Floats
 from airpool._support.version import __version__
 from airpool.network import Network
-from airpool.runtime import logs, terms, transport
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.limits import Bucket, SparseLog
-from airpool.runtime.messages import (
+from airpool_runtime import logs, terms, transport
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.logs import Bucket, SparseLog
+from airpool_runtime.messages import (
     AirStatus,
     Announcement,
     Balance,
@@ -29,10 +29,13 @@ from airpool.runtime.messages import (
     UnreachedError,
     WithdrawalReason,
     Withheld,
+    announced,
+    balance_message,
+    balance_of,
+    course_of,
 )
-from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
-from airpool.runtime.wire_pb2_grpc import AirStub, RankingStub
-from airpool.runtime.wire_values import announced, balance_message, balance_of, course_of
+from airpool_runtime.under_way import FIRST_SLOT, AskedSlot
+from airpool_runtime.wire_pb2_grpc import AirStub, RankingStub
 
 PROTOCOL = 1
 _Reply = TypeVar("_Reply")
@@ -41,6 +44,7 @@ _EXTRA_SECONDS = 5.0
 _SAME_REASON_SECONDS = 60.0  # between log lines of a device that cannot connect, for the same reason
 _REASON_SECONDS = 1.0  # that may be spent on the reason of a failure
 _LOOK_SECONDS = 1.0  # between looks at the keys
+_OTHER_WIRE = "speaks another version of the wire: run the same airpool at both"
 
 
 def packed(values: Floats) -> bytes:
@@ -57,7 +61,7 @@ class RemoteDevice:
 
     def __init__(self, stream: aio.StreamStreamCall, device: int, stale: Callable[[], bool] | None = None) -> None:
         self._stream, self._device, self._stale, self._unready = stream, device, stale, ""
-        self._writing, self._takes_balances = asyncio.Lock(), False
+        self._writing = asyncio.Lock()
 
     @classmethod
     async def opened(
@@ -79,12 +83,10 @@ class RemoteDevice:
         said = await port._read()
         if said.WhichOneof("what") != "welcome":
             raise DisconnectedError("the air did not welcome this device")
-        port._takes_balances = said.welcome.balances
         return port
 
     async def tell(self, balance: Balance) -> None:
-        if self._takes_balances:
-            await self._write(wire.FromDevice(balance=balance_message(balance)))
+        await self._write(wire.FromDevice(balance=balance_message(balance)))
 
     async def ready(self, inferences: int = 1, left: int | None = None) -> None:
         await self._write(wire.FromDevice(ready=wire.Ready(inferences=inferences, left=left)))
@@ -170,7 +172,7 @@ class RemoteDevice:
 
     async def _why(self, error: Exception) -> str:
         if await self._stream.code() == grpc.StatusCode.UNIMPLEMENTED:
-            return "the air is of an older version: upgrade it first"
+            return f"the air {_OTHER_WIRE}"
         return _plain(error.details() if isinstance(error, aio.AioRpcError) else await self._stream.details()) or "gone"
 
 
@@ -184,9 +186,9 @@ class RemoteServer:
     async def status(self) -> AirStatus:
         got = await _called(self._air.Status(wire.Nothing(), timeout=transport.CALL_SECONDS), "the air")
         faults = tuple(DeviceFault(each.device, each.reason, each.seconds) for each in got.faults)
-        of_devices, of_air = (faults, got.version, dict(got.versions)), (got.connected, got.able, got.ready)
+        numbers = got.devices, got.quorum, got.connected, got.able, got.ready
         balances = {k: balance_of(each) for k, each in got.balances.items()}
-        return AirStatus(got.devices, got.quorum, *of_air, *of_devices, balances)
+        return AirStatus(*numbers, faults, got.version, dict(got.versions), balances)
 
     async def run_slot(self, id: str, number: int, asked: StatedTerms, of: AskedSlot = FIRST_SLOT) -> Sum | Withheld:
         await _reached(self._channel, "the air", self._air.Status)
@@ -261,6 +263,8 @@ async def _called(call: Awaitable[_Reply], whom: str) -> _Reply:
         if error.code() == grpc.StatusCode.UNAVAILABLE:
             why = _mismatch(error.details())
             raise DisconnectedError(f"{whom} cannot be reached" + (f": {why}" if why else "")) from None
+        if error.code() == grpc.StatusCode.UNIMPLEMENTED:
+            raise DisconnectedError(f"{whom} {_OTHER_WIRE}") from None
         raise DisconnectedError(f"{whom}: {_plain(error.details()) or error.code().name.lower()}") from None
 
 

@@ -7,7 +7,7 @@ gives on the full path.
 
 import numpy as np
 
-from airpool.protocol.randomness import Seeded
+from airpool.protocol.device import Seeded
 
 NOTE = "Simulated: the noise is seeded and protects nobody."
 
@@ -28,7 +28,6 @@ def child(seed: int, number: int, index: int) -> np.random.Generator:
 
 
 def of_air(seed: int, number: int, *, slot: int, devices: int) -> np.random.Generator:
-    """Generator of the air in a slot of inference `number` of a run."""
     return child(seed, number, (slot - 1) * (devices + 1))
 
 

@@ -1,6 +1,7 @@
 """The server: announces inferences, estimates, decodes, classifies, reports. It does not know which medium it uses.
 
-Of the devices it holds the sum of one slot at a time, and the mean over the slots of an inference; nothing else.
+Of the devices it holds the sum of one slot at a time, and the mean over the slots of an inference; nothing else. The
+step that adds a slot up is the simulator's (`protocol.slots.Asking`).
 """
 
 import asyncio
@@ -9,24 +10,202 @@ import time
 from collections import OrderedDict, deque
 from collections.abc import AsyncIterator, Callable, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
+from typing import Any, Literal, NamedTuple
 
-from airpool._support.arrays import Floats
+import numpy as np
+
+from airpool._support.arrays import Array, Floats
 from airpool.account.guarantee import guarantee
+from airpool.account.report import PrivacyReport, number
 from airpool.models import stored
 from airpool.models.codecs import codec as codecs
-from airpool.models.layers import in_float64
-from airpool.network import Network
+from airpool.models.layers import in_float64, softmax
+from airpool.network import Claim, Network
+from airpool.protocol import server as stations
 from airpool.protocol.live import live_report
+from airpool.protocol.slots import Asked, Asking, SlotEstimate
 from airpool.radio.link import level, link_of
-from airpool.runtime import logs, terms
-from airpool.runtime.asking import OneInference
-from airpool.runtime.course import SlotCourse
-from airpool.runtime.medium import ServerPort, medium_of
-from airpool.runtime.messages import DisconnectedError, Sum, UnreachedError
-from airpool.runtime.results import Guarantee, InferenceResult, ServerCodec
-from airpool.runtime.under_way import FIRST_SLOT, AskedSlot
+from airpool_runtime import logs, seeded, terms
+from airpool_runtime.medium import ServerPort, medium_of
+from airpool_runtime.messages import Course, DisconnectedError, Sum, UnreachedError, Withheld
+from airpool_runtime.under_way import FIRST_SLOT, AskedSlot
+
+Status = Literal["answered", "no answer", "below quorum", "withheld", "failed"]
+
+
+@dataclass(frozen=True, eq=False)
+class ServerCodec:
+    """The server's side of a codec at one level of signal and noise, and the names of the classes.
+
+    decode: estimates ẑ (r,) to logits (L,), in float64. dimension: r. name: in messages. by_slots: the same for the
+    mean over n slots, whose noise is √n times smaller; None: decode serves for all.
+    """
+
+    decode: Callable[[Floats], Floats]
+    classes: tuple[str, ...]
+    dimension: int
+    name: str = "own"
+    by_slots: Callable[[int], Callable[[Floats], Floats]] | None = None
+
+    def __post_init__(self) -> None:
+        found = np.shape(self.decode(np.zeros(self.dimension)))
+        if found != (len(self.classes),):
+            raise ValueError(
+                f"codec {self.name!r}: its server gives logits of shape {found}, must be ({len(self.classes)},)"
+            )
+
+    def decoder(self, slots: int) -> Callable[[Floats], Floats]:
+        """Decodes the mean over so many slots."""
+        return self.decode if slots == 1 or self.by_slots is None else self.by_slots(slots)
+
+
+@dataclass(frozen=True)
+class Guarantee:
+    """Largest ε and largest local ε of a device (no other trusted), and ε of the object; at δ, for the server's claim.
+
+    It is that of all slots of an inference, however few are used.
+    """
+
+    device: float
+    local: float
+    object: float
+    delta: float
+    neighbours: str
+
+    @classmethod
+    def of(cls, report: PrivacyReport) -> "Guarantee":
+        local, claim = float(np.max(report.epsilon_local)), report.claim
+        return cls(report.worst, local, report.epsilon_object, claim.delta, claim.neighbours)
+
+    def to_json(self) -> dict[str, Any]:
+        numbers = {name: number(getattr(self, name)) for name in ("device", "local", "object")}
+        return {**numbers, "delta": self.delta, "neighbours": str(self.neighbours)}
+
+
+@dataclass(frozen=True)
+class InferenceResult:
+    """Result of one inference.
+
+    label: of the class, −1 if no device transmitted, or the server is not sure and abstains; None without an answer.
+    devices: the fewest in any slot to its end. spent: whether it counts against the devices' budgets. slots: number
+    used, of at most cap. sure: whether the server's rule is met. probability: of the likeliest class, by its posterior.
+    note: says so where the noise was seeded.
+    """
+
+    id: str
+    number: int
+    status: Status
+    seconds: float
+    spent: bool
+    guarantee: Guarantee
+    simulated: bool = False
+    label: int | None = None
+    name: str | None = None
+    probabilities: tuple[float, ...] = ()
+    logits: tuple[float, ...] = ()
+    devices: int = 0
+    reason: str = ""
+    slots: int = 0
+    cap: int = 1
+    sure: bool = False
+    probability: float = 0.0
+
+    @property
+    def note(self) -> str:
+        return seeded.NOTE if self.simulated else ""
+
+    def to_json(self) -> dict[str, Any]:
+        told = {**asdict(self), "note": self.note, "guarantee": self.guarantee.to_json()}
+        del told["logits"]
+        return told
+
+
+_ONE = np.zeros(1, dtype=np.int64)
+
+
+class OneInference:
+    """slots: number that were announced, or may have been. over: no further slot is asked for."""
+
+    def __init__(self, network: Network, codec: ServerCodec, gamma: float) -> None:
+        self._network, self._codec, self._gamma = network, codec, gamma
+        self._nothing = np.zeros((1, network.dimension))
+        self._asking = Asking(network.slots, self._decoded, self._nothing)
+        self.slots, self.over = 0, False
+        self._devices, self._withheld, self._stopped = list[int](), "", ""
+        self._failed: tuple[Status, str] | None = None
+
+    def take(self, got: Sum | Withheld, *, simulated: bool) -> None:
+        if isinstance(got, Withheld) and not got.spent:
+            self.slots -= 1
+            self.stop("failed" if got.rejected else "below quorum", got.reason)
+            return
+        if isinstance(got, Withheld):
+            self._withheld = got.reason
+            self._add(self._nothing, heard=False)
+        elif why := self._objection(got, simulated):
+            self._fail(why)
+            return
+        else:
+            self._devices.append(got.devices)
+            self._add(stations.estimate(got.y, self._gamma)[None], heard=got.carrier)
+        self.over |= self._asking.pending.shape[0] == 0
+
+    def stop(self, status: Status, reason: str) -> None:
+        """Ends the inference before the server is sure; the reason is given with an answer too."""
+        self.over, self._stopped = True, reason
+        if not self._devices:
+            self._failed = ("withheld", f"{self._withheld}; {reason}") if self._withheld else (status, reason)
+
+    def result(self, blank: InferenceResult) -> InferenceResult:
+        """A blank result, filled in once the inference is over."""
+        told = replace(blank, slots=self.slots, cap=self._network.slots.count, spent=self.slots > 0)
+        if self._failed is not None:
+            return replace(told, status=self._failed[0], reason=self._failed[1])
+        if not self._devices:
+            return replace(told, status="withheld", reason=self._withheld)
+        asked = self._asking.asked
+        label, logits = int(asked.labels(abstain=self._network.slots.abstain)[0]), tuple(asked.logits[0].tolist())
+        told = replace(told, label=label, logits=logits, devices=min(self._devices))
+        told = replace(told, sure=bool(asked.sure[0]), probability=float(asked.probability[0]))
+        if label == stations.NO_ANSWER:
+            return replace(told, status="no answer", reason=self._without(asked))
+        name, all_of_them = self._codec.classes[label], tuple(softmax(asked.logits[0]).tolist())
+        why = self._stopped and f"not sure: {self._stopped}"
+        return replace(told, status="answered", name=name, probabilities=all_of_them, reason=why)
+
+    def _fail(self, reason: str) -> None:
+        self.over = True
+        self._failed = ("failed", reason)
+
+    def _without(self, asked: Asked) -> str:
+        if not asked.any_signal[0]:
+            return "no device transmitted"
+        return f"not sure: {self._stopped}" if self._stopped else "not sure"
+
+    def _add(self, estimate: Floats, *, heard: bool) -> None:
+        with np.errstate(all="ignore"):
+            self._asking.take(_ONE, SlotEstimate(estimate, np.array([heard]), np.zeros(1)))
+            logits = self._asking.asked.logits
+        if not np.all(np.isfinite(logits)):
+            self._fail("a sum that is too large or no number")
+
+    def _decoded(self, mean: Array, slots: int, which: Array) -> Array:
+        return self._codec.decoder(slots)(mean[0])[None]
+
+    def _objection(self, got: Sum, simulated: bool) -> str | None:
+        """The reason why a sum cannot be one of this network; None where it can."""
+        if got.simulated != simulated:
+            how = ("live", "simulated")
+            return f"a {how[got.simulated]} air answered a {how[not got.simulated]} server"
+        net, fewest, most = self._network, self._network.survivors, self._network.devices.count
+        if not fewest <= got.devices <= most:
+            return f"a sum of {got.devices} devices, must be of {fewest} to {most}: the air has another file"
+        if got.y.shape != (net.dimension,):
+            return f"a sum of {got.y.size} numbers, must be {net.dimension}: the air has another network file"
+        return None
+
 
 KEPT = 1000  # results that can be asked for again
 DEADLINE_SECONDS = 20.0
@@ -38,8 +217,32 @@ def new_id() -> str:
     return secrets.token_hex(16)
 
 
+class SlotCourse(NamedTuple):
+    """The course of a slot as its server has it. marks: seconds since the server asked, by name, in their order.
+
+    asked, answered: by the server's clock. Those in between are the hub's, moved by half of what the way there and
+    back took: no clocks need to agree.
+    """
+
+    id: str
+    number: int
+    slot: int
+    marks: dict[str, float]
+
+    @classmethod
+    def of(cls, found: Course, what: tuple[str, int, int], *, waited: float, answered: float) -> "SlotCourse":
+        """what: id and number of the inference, and its slot. waited: for the hub. answered: since the server asked."""
+        way = max(0.0, (waited - found.summed) / 2)
+        between = {name: round(way + seconds, 6) for name, seconds in found._asdict().items() if seconds}
+        return cls(*what, {"asked": 0.0, **between, "answered": round(answered, 6)})
+
+
 class Server:
-    """One network and one codec over a port. deadline: of an inference, in seconds, whatever the medium does."""
+    """One network and one codec over a port.
+
+    claim: that the stated guarantee is of, with live noise unless it is simulated. deadline: of an inference, in
+    seconds, whatever the medium does.
+    """
 
     def __init__(
         self,
@@ -47,6 +250,7 @@ class Server:
         codec: ServerCodec,
         port: ServerPort,
         *,
+        claim: Claim = Claim(),
         simulated: bool = False,
         deadline: float = DEADLINE_SECONDS,
     ) -> None:
@@ -59,7 +263,7 @@ class Server:
                 f"dimension={codec.dimension}"
             )
         self.network, self.codec, self.port = network, codec, port
-        self.guarantee = Guarantee.of(guarantee(network) if simulated else live_report(network))
+        self.guarantee = Guarantee.of(guarantee(network, claim) if simulated else live_report(network, claim))
         self.simulated, self._deadline = simulated, deadline
         self._asked, self._gamma = terms.stated(network), link_of(network).gamma
         self._numbered, self._turn = 0, asyncio.Semaphore(_IN_FLIGHT)
@@ -71,14 +275,14 @@ class Server:
         self._results: OrderedDict[str, InferenceResult] = OrderedDict()
 
     def result(self, id: str) -> InferenceResult | None:
-        """One of the last results."""
         return self._results.get(id)
 
     async def infer(self, id: str | None = None) -> InferenceResult:
         """One inference; returns within the deadline, with an answer or the reason why there is none."""
         id, this, began = id or new_id(), self._numbered, time.perf_counter()
         self._numbered += 1
-        inference, blank = OneInference(self.network, self.codec, self._gamma), self._blank(id, this)
+        inference = OneInference(self.network, self.codec, self._gamma)
+        blank = InferenceResult(id, this, "failed", 0.0, False, self.guarantee, self.simulated)
         try:
             async with asyncio.timeout(self._deadline) as limit:
                 async with self._own_turn(limit):
@@ -99,7 +303,9 @@ class Server:
         found = inference.result(blank)
         found = replace(found, seconds=round(time.perf_counter() - began, 6))
         logs.event("inference", id=id, number=this, status=found.status, devices=found.devices, reason=found.reason)
-        self._keep(found)
+        self._results[id] = found
+        while len(self._results) > KEPT:
+            self._results.popitem(last=False)
         for observe in self.observers:
             observe(found)
         return found
@@ -142,18 +348,10 @@ class Server:
         waited = time.perf_counter() - asked
         inference.take(found, simulated=self.simulated)
         if found.course is not None:
-            took = {"waited": waited, "answered": time.perf_counter() - asked}
-            course = SlotCourse.of(found.course, (id, this, of.slot), **took)
+            answered = time.perf_counter() - asked
+            course = SlotCourse.of(found.course, (id, this, of.slot), waited=waited, answered=answered)
             for observe in self.slot_observers:
                 observe(course)
-
-    def _blank(self, id: str, this: int) -> InferenceResult:
-        return InferenceResult(id, this, "failed", 0.0, False, self.guarantee, self.simulated)
-
-    def _keep(self, found: InferenceResult) -> None:
-        self._results[found.id] = found
-        while len(self._results) > KEPT:
-            self._results.popitem(last=False)
 
 
 def codec_of(model: str, network: Network, *, codec: str | None = None, names: Sequence[str] = ()) -> ServerCodec:

@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable
 from contextlib import suppress
+from dataclasses import asdict
 from functools import partial
 from typing import Any
 
@@ -11,20 +12,18 @@ from google.protobuf.message import DecodeError
 from grpc import aio
 
 from airpool._support.version import __version__
-from airpool.runtime import legacy, logs, messages, transport
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.air import Air
-from airpool.runtime.idempotency import MOST_WAITING, BusyError, Repeats, StartedInference
-from airpool.runtime.limits import Bucket
-from airpool.runtime.messages import RejectedError
-from airpool.runtime.ranking import RankingServer
-from airpool.runtime.remote import PROTOCOL, packed, unpacked
-from airpool.runtime.results import InferenceResult
-from airpool.runtime.server import Server, new_id
-from airpool.runtime.transport import PeerCredentials
-from airpool.runtime.under_way import AskedSlot
-from airpool.runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
-from airpool.runtime.wire_values import balance_message, balance_of, reason_of
+from airpool_runtime import logs, messages, transport
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.air import Air
+from airpool_runtime.idempotency import BusyError, Repeats, Starter
+from airpool_runtime.logs import Bucket
+from airpool_runtime.messages import RejectedError, balance_message, balance_of, reason_of
+from airpool_runtime.ranking import RankingServer
+from airpool_runtime.remote import PROTOCOL, packed, unpacked
+from airpool_runtime.server import InferenceResult, Server
+from airpool_runtime.transport import PeerCredentials
+from airpool_runtime.under_way import AskedSlot
+from airpool_runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
 _DIGEST, _VERSION = 64, 32  # characters
 _ENDED = 64  # inferences that a server may say are over
@@ -51,20 +50,22 @@ class AirService(AirServicer):
                 outgoing.get_nowait()
             outgoing.put_nowait(message)
 
-        if hello.protocol == 0:
-            stated, deliver = None, legacy.deliverer(say)
-        else:
-            stated, deliver = messages.StatedTerms(hello.digest[:_DIGEST], hello.terms), _deliverer(say)
+        stated, version = messages.StatedTerms(hello.digest[:_DIGEST], hello.terms), hello.version[:_VERSION]
         try:
-            how = {"simulated": hello.simulated, "stated": stated, "version": hello.version[:_VERSION]}
-            self._air.connect(hello.device, deliver, **how)
+            self._air.connect(
+                hello.device,
+                lambda said: say(to_device(said)),
+                simulated=hello.simulated,
+                stated=stated,
+                version=version,
+            )
         except RejectedError as why:
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, str(why))
         trusted = partial(transport.require_peer, context, f"device-{hello.device}", self._credentials)
-        listening = asyncio.create_task(self._listen(hello, request_iterator, say, trusted))
+        listening = asyncio.create_task(self._listen(hello.device, request_iterator, say, trusted))
         self._lines.add(say)
         try:
-            yield wire.ToDevice(welcome=wire.Welcome(protocol=PROTOCOL, version=__version__, balances=True))
+            yield wire.ToDevice(welcome=wire.Welcome(version=__version__))
             while (message := await outgoing.get()) is not None:
                 yield message
         finally:
@@ -92,17 +93,18 @@ class AirService(AirServicer):
             first = wire.FromDevice()
         if first.WhichOneof("what") != "hello":
             await context.abort(grpc.StatusCode.FAILED_PRECONDITION, "a device says hello first")
-        await transport.require_peer(context, f"device-{first.hello.device}", self._credentials)
-        return first.hello
+        hello = first.hello
+        await transport.require_peer(context, f"device-{hello.device}", self._credentials)
+        if hello.protocol != PROTOCOL:
+            why = f"device {hello.device} speaks version {hello.protocol} of the wire, this air version {PROTOCOL}"
+            await context.abort(grpc.StatusCode.FAILED_PRECONDITION, f"{why}: run the same airpool at both")
+        return hello
 
-    async def _listen(
-        self, hello: wire.Hello, requests: AsyncIterator[wire.FromDevice], say: Any, trusted: Any
-    ) -> None:
+    async def _listen(self, device: int, requests: AsyncIterator[wire.FromDevice], say: Any, trusted: Any) -> None:
         """Handles the messages of a device until it hangs up. A message that cannot be read is rejected.
 
         trusted: ends the call if the device's certificate has been revoked, or has expired; asked now and then.
         """
-        device = hello.device
         try:
             recheck, allowed = Bucket(1 / _TRUSTED_SECONDS, 1), Bucket(_MESSAGES, int(2 * _MESSAGES))
             async for said in requests:
@@ -115,7 +117,7 @@ class AirService(AirServicer):
                     try:
                         act()
                     except RejectedError as why:
-                        of_ready = said.WhichOneof("what") in ("ready", "advert") and hello.protocol > 0
+                        of_ready = said.WhichOneof("what") in ("ready", "advert")
                         say(wire.ToDevice(unready=str(why)) if of_ready else wire.ToDevice(rejected=str(why)))
         except (DecodeError, aio.BaseError, aio.AbortError) as error:
             logs.event("rejected", device=device, reason=type(error).__name__)
@@ -139,10 +141,6 @@ class AirService(AirServicer):
                 return [lambda: air.told(device, balance_of(said.balance))]
             case "answers":
                 signals, withdrawals = said.answers.signals, said.answers.withdrawals
-            case "signal":
-                signals, withdrawals = [said.signal], []
-            case "withdraw":
-                signals, withdrawals = [], [wire.Withdrawal(id=said.withdraw)]
             case _:
                 return [_not_understood]
         taken = [partial(air.take, device, _signal_of(each)) for each in signals]
@@ -155,30 +153,19 @@ class AirService(AirServicer):
         got = await self._air.run_slot(request.id, request.number, asked, of)
         course = None if got.course is None else wire.Course(**got.course._asdict())
         if isinstance(got, messages.Withheld):
-            why = {"reason": got.reason, "spent": got.spent, "rejected": got.rejected}
-            return wire.SlotOutcome(withheld=True, **why, course=course)
-        what = {"devices": got.devices, "carrier": got.carrier, "simulated": got.simulated}
-        return wire.SlotOutcome(y=packed(got.y), **what, course=course)
+            return wire.SlotOutcome(
+                withheld=True, reason=got.reason, spent=got.spent, rejected=got.rejected, course=course
+            )
+        return wire.SlotOutcome(
+            y=packed(got.y), devices=got.devices, carrier=got.carrier, simulated=got.simulated, course=course
+        )
 
     async def Status(self, request: wire.Nothing, context: Any) -> wire.AirStatus:
         await transport.require_client(context, self._credentials)
         now = self._air.status()
-        faults = [wire.Fault(device=each.device, reason=each.reason, seconds=each.seconds) for each in now.faults]
-        return wire.AirStatus(
-            ready=now.ready,
-            quorum=now.quorum,
-            connected=now.connected,
-            able=now.able,
-            faults=faults,
-            version=now.version,
-            devices=now.devices,
-            versions=now.versions,
-            balances={k: balance_message(each) for k, each in now.balances.items()},
-        )
-
-
-def _deliverer(say: Callable[[wire.ToDevice], None]) -> messages.Deliver:
-    return lambda said: say(to_device(said))
+        told: dict[str, Any] = asdict(now)
+        told["balances"] = {k: balance_message(each) for k, each in now.balances.items()}
+        return wire.AirStatus(**told)
 
 
 def to_device(said: messages.Turn | messages.RoundMessage | messages.RoundOver) -> wire.ToDevice:
@@ -191,11 +178,8 @@ def to_device(said: messages.Turn | messages.RoundMessage | messages.RoundOver) 
 
 
 def _announcement(told: messages.Announcement) -> wire.Announcement:
-    same = ("id", "number", "gain", "devices", "epoch", "digest", "ended", "moment", "window")
-    what = {name: getattr(told, name) for name in same}
-    if told.inference not in ("", told.id):  # of several slots
-        what |= {"inference": told.inference, "slot": told.slot}
-    return wire.Announcement(**what)
+    of_one = {"inference": "", "slot": 0} if told.inference in ("", told.id) else {}
+    return wire.Announcement(**vars(told) | of_one)
 
 
 def _signal_of(sent: wire.Signal) -> messages.SlotSignal:
@@ -227,7 +211,7 @@ class InferencesService(InferencesServicer):
     def __init__(self, server: Server, credentials: PeerCredentials | None = None) -> None:
         self._server, self._credentials = server, credentials
         self._allowed = Bucket(_CALLS, int(2 * _CALLS))
-        self._repeats, self._waiting = Repeats(), set[asyncio.Task[InferenceResult]]()
+        self._repeats, self._start = Repeats(), Starter(server)
 
     async def Infer(self, request: wire.Nothing, context: Any) -> wire.Result:
         caller = await transport.require_client(context, self._credentials)
@@ -235,24 +219,12 @@ class InferencesService(InferencesServicer):
             await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
         key = dict(context.invocation_metadata() or ()).get("idempotency-key")
         try:
-            task = self._repeats.started(caller, key, b"", self._started).task
+            task = self._repeats.started(caller, key, b"", self._start).task
         except BusyError as why:
             await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(why))
-            raise AssertionError("abort raises") from None
         except ValueError as why:
             await transport.refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(why))
-            raise AssertionError("abort raises") from None
         return message_of(await asyncio.shield(task))
-
-    def _started(self) -> StartedInference:
-        if len(self._waiting) >= MOST_WAITING:
-            raise BusyError(f"{MOST_WAITING} inferences are waiting")
-        id = new_id()
-        # It goes on when the client hangs up, and is counted: the devices have paid.
-        task = asyncio.create_task(self._server.infer(id))
-        self._waiting.add(task)
-        task.add_done_callback(self._waiting.discard)
-        return StartedInference(id, task)
 
     async def FindResult(self, request: wire.ResultRequest, context: Any) -> wire.Result:
         await transport.require_client(context, self._credentials)
@@ -264,30 +236,6 @@ class InferencesService(InferencesServicer):
 
 
 def message_of(result: InferenceResult) -> wire.Result:
-    promised = result.guarantee
-    return wire.Result(
-        id=result.id,
-        number=result.number,
-        status=result.status,
-        label=-1 if result.label is None else result.label,
-        name=result.name or "",
-        probabilities=result.probabilities,
-        logits=result.logits,
-        devices=result.devices,
-        spent=result.spent,
-        seconds=result.seconds,
-        reason=result.reason,
-        simulated=result.simulated,
-        note=result.note,
-        guarantee=wire.Guarantee(
-            device=promised.device,
-            local=promised.local,
-            object=promised.object,
-            delta=promised.delta,
-            neighbours=promised.neighbours,
-        ),
-        slots=result.slots,
-        cap=result.cap,
-        sure=result.sure,
-        probability=result.probability,
-    )
+    told: dict[str, Any] = asdict(result)
+    told |= {"label": -1 if result.label is None else result.label, "name": result.name or "", "note": result.note}
+    return wire.Result(**told)

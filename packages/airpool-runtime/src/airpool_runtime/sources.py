@@ -1,7 +1,7 @@
 """Source of a device's views, named by a short text:
 
     latents:MODEL/SPLIT    held-out latents, shipped or of a model of your own (a file), one object after the other
-    images:FOLDER          pictures in turn, a folder or CSV file as of `airpool fit`; folder: is its old form
+    images:FOLDER          pictures in turn, a folder or CSV file as of `airpool fit`
     camera:INDEX           a camera of this machine, by OpenCV
     video:FILE             a video, played in a loop and in real time; video:demo, our own shapes on a turntable
     rtsp://HOST/PATH       a stream, by OpenCV
@@ -10,13 +10,15 @@
     MODULE:FUNCTION        a function of your own: number → latent, or (latent, posterior); or a view, with a bundle
 
 All but latents give views (C, H, H), which a bundle makes latents of (bundle.py). "In turn" goes by the inference's
-number. Cameras, videos and streams are live (capture.py): {device} in their text stands for the device's index.
+number: the same number is the same object for every device. Cameras, videos and streams are live (capture.py):
+{device} in their text stands for the device's index.
 """
 
+import hashlib
 import inspect
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
+from functools import cache, partial
 from importlib import import_module
 from pathlib import Path
 from typing import Any
@@ -25,22 +27,129 @@ from urllib.parse import urlsplit
 import numpy as np
 from numpy.typing import NDArray
 
+from airpool._support import files
+from airpool._support.arrays import Floats
 from airpool._support.extras import load
+from airpool.models import stored
 from airpool.models.cameras import camera, camera_note
-from airpool.models.images import videos
-from airpool.models.images.pictures import named
-from airpool.runtime import demo_clips, logs, pictures, readers, shipped
-from airpool.runtime.bundle import Bundle, read
-from airpool.runtime.capture import CameraFrame, Capture, Reader
-from airpool.runtime.condition import SourceError
-from airpool.runtime.device import Seen, Source
+from airpool.models.images import folder, videos
+from airpool.models.images.pictures import Pictures, named, natural, shown
+from airpool.models.vision import picture
+from airpool_runtime import capture, demo_clips, logs
+from airpool_runtime.bundle import Bundle, read
+from airpool_runtime.capture import CameraFrame, Capture, Reader
+from airpool_runtime.device import Seen, Source
+from airpool_runtime.seeing import SourceError
 
 View = NDArray[Any]
 DEMO = "video:demo"
 _MESHES = (".off", ".obj", ".stl", ".ply")
-_STORED, _STREAMS = ("mesh", "images", "folder"), ("rtsp", "rtsps", "http", "https")
+_STORED, _STREAMS = ("mesh", "images"), ("rtsp", "rtsps", "http", "https")
 _LIVE = ("camera", "video", *_STREAMS)
 _FIRST_FRAME_SECONDS = 10.0
+
+
+def held_out_latents(model: str, split: str, codec: str | None, device: int, devices: int) -> tuple[Floats, Floats]:
+    """Latents (N, r) and posteriors (N, L) of one device; with more devices than cameras, these repeat."""
+    held = stored.found(model)
+    arrays = held.objects(split, codec)
+    view = camera(device, devices, arrays["posteriors"].shape[1])
+    turn = order(len(arrays["labels"]))
+    own = {name: each[turn, view] if name in ("latents", "posteriors") else each for name, each in arrays.items()}
+    posteriors = own["posteriors"].astype(np.float32)
+    sent = stored.latents_of(held.codec(codec), own, posteriors)
+    return sent.astype(np.float64), posteriors.astype(np.float64)
+
+
+def held_out_labels(model: str, split: str) -> list[int]:
+    known = stored.found(model).objects(split)["labels"]
+    return known[order(len(known))].astype(int).tolist()
+
+
+@cache
+def order(objects: int) -> list[int]:
+    """The place in the file of the first object, of the second, and so on."""
+    return sorted(range(objects), key=lambda place: hashlib.sha256(b"%d" % place).digest())
+
+
+def listed(path: Path) -> Pictures:
+    return folder.found(path, more=(".npy",))
+
+
+def in_order(found: Pictures) -> list[int]:
+    """Objects in one shuffled order; of a list with splits, those to test."""
+    some = [k for k in range(len(found.objects)) if found.split is None or found.split[k] == "test"]
+    some = some or list(range(len(found.objects)))
+    return [some[k] for k in order(len(some))]
+
+
+def cameras(path: Path, found: Pictures) -> list[str]:
+    """Names of the cameras. One whose folder is empty is one, too: else others would be taken for their neighbours."""
+    own, file = set(found.cameras), found.shots[0].file
+    if path.is_dir() and file is not None and file.parents[2] == path:
+        own |= {shown(each.name) for each in path.iterdir() if each.is_dir() and not each.name.startswith((".", "__"))}
+    return sorted(own, key=natural)
+
+
+class DevicePictures:
+    """Pictures of one camera, by its name."""
+
+    def __init__(self, found: Pictures, camera: str) -> None:
+        self._objects, self._turn, self._camera = found.objects, in_order(found), camera
+        self._files = {shot.object: shot.file for shot in found.shots if found.cameras[shot.camera] == camera}
+        if not self._files:
+            raise ValueError(f"no picture by camera {camera}, which this device is; there is {named(found.cameras)}")
+
+    def read(self, number: int, shape: Sequence[int]) -> View:
+        """The view (C, H, H) of an inference's object."""
+        wanted = self._turn[number % len(self._turn)]
+        path = self._files.get(wanted)
+        if path is None:
+            raise SourceError("gone", f"{self._objects[wanted]}: camera {self._camera} has no such picture")
+        return view(path, shape)
+
+
+def view(path: Path, shape: Sequence[int]) -> View:
+    try:
+        if path.suffix == ".npy":
+            return checked(files.array(path), shape)
+        return fitted(picture.read(path, alpha=shape[0] != 3), shape)
+    except (OSError, ValueError) as error:
+        kind = error.kind if isinstance(error, SourceError) else "damaged"
+        raise SourceError(kind, f"{path}: {error}") from None
+
+
+def checked(found: View, shape: Sequence[int]) -> View:
+    """A view of the trunk's own shape as it is; any other picture fitted."""
+    if found.shape == tuple(shape):
+        return found
+    if found.dtype == np.uint8 and (found.ndim == 2 or (found.ndim == 3 and found.shape[2] in (1, 2, 3, 4))):
+        return fitted(found, shape)
+    wanted = f"a view {tuple(shape)}, or a picture (h, w, 3) of bytes"
+    raise SourceError("size", f"a view of shape {found.shape}, {found.dtype}: must be {wanted}")
+
+
+def fitted(image: View, shape: Sequence[int]) -> View:
+    """An image (h, w), (h, w, channels) of bytes as the trunk takes it: cut to a square, resized, channels first.
+
+    A trunk of three channels reads red, green, blue, exactly as in training (models/vision/picture.py); of one, grey;
+    of two, grey and depth, which is the image's alpha.
+    """
+    channels, side = shape[0], shape[-1]
+    planes = image[..., None] if image.ndim == 2 else image
+    colours, alpha = (planes[..., :-1], planes[..., -1]) if planes.shape[2] in (2, 4) else (planes, None)
+    if channels == 3:
+        return picture.prepared(np.ascontiguousarray(np.broadcast_to(colours, (*colours.shape[:2], 3))), side)
+    if channels not in (1, 2) or (channels == 2 and alpha is None):
+        why = f"the trunk reads {channels} channels: of two, the second is depth, as an image's alpha"
+        raise SourceError("size", why)
+    image_of = load("PIL.Image", "pictures")
+    grey = image_of.fromarray(np.ascontiguousarray(colours)).convert("L") if colours.shape[2] == 3 else colours[..., 0]
+    wanted = [np.asarray(grey)] if channels == 1 or alpha is None else [np.asarray(grey), alpha]
+    cut = min(image.shape[:2])
+    top, left = (image.shape[0] - cut) // 2, (image.shape[1] - cut) // 2
+    square = [np.ascontiguousarray(each[top : top + cut, left : left + cut]) for each in wanted]
+    return np.stack([image_of.fromarray(each).resize((side, side), image_of.Resampling.BOX) for each in square])
 
 
 @dataclass(frozen=True)
@@ -65,7 +174,7 @@ def source_of(text: str, at: Place, *, codec: str | None = None, bundle: Bundle 
     encode = bundle.encoder(device=at.device, devices=at.devices)
     if kind in _LIVE:
         return _live(text, at, bundle, encode), False
-    view = (_mesh if kind == "mesh" else _images)(rest, at, bundle, old=kind == "folder")
+    view = (_mesh if kind == "mesh" else _images)(rest, at, bundle)
     return lambda number: _encoded(encode, partial(view, number), bundle), False
 
 
@@ -86,7 +195,7 @@ def require(text: str, *, bundle: bool) -> None:
         known = "latents:MODEL/SPLIT, images:FOLDER, camera:INDEX, video:FILE, rtsp://..., http://..., mesh:PATH"
         raise ValueError(f"source {text!r} must be {known} or MODULE:FUNCTION")
     if kind == "latents":
-        shipped.labels(*_held_out(rest))
+        held_out_labels(*_held_out(rest))
     elif kind not in (*_STORED, *_LIVE):
         _imported(text)
     elif not bundle:
@@ -115,13 +224,12 @@ def labels_of(text: str, classes: tuple[str, ...]) -> list[int] | None:
     class."""
     kind, _, rest = text.partition(":")
     if kind == "latents":
-        return shipped.labels(*_held_out(rest))
+        return held_out_labels(*_held_out(rest))
     if kind == "images":
-        found = pictures.listed(Path(rest))
-        names = [found.labels[k] for k in pictures.in_order(found)]
-    elif kind in _STORED and Path(rest).is_dir():
-        endings = _MESHES if kind == "mesh" else pictures.ENDINGS
-        names = [path.stem.rpartition("_")[0] for path in pictures.in_turn(Path(rest), endings)]
+        found = listed(Path(rest))
+        names = [found.labels[k] for k in in_order(found)]
+    elif kind == "mesh" and Path(rest).is_dir():
+        names = [path.stem.rpartition("_")[0] for path in _meshes(Path(rest))]
     else:
         return None
     return [classes.index(name) for name in names] if set(names) <= set(classes) else None
@@ -131,8 +239,11 @@ def cameras_of(text: str, devices: int) -> str | None:
     """A note on a model's sensors left out or repeated where devices have its held-out objects; None without any."""
     kind, _, rest = text.partition(":")
     if kind == "images":
-        return camera_note(devices, len(pictures.listed(Path(rest)).cameras))
-    return camera_note(devices, shipped.cameras(*_held_out(rest))) if kind == "latents" else None
+        return camera_note(devices, len(listed(Path(rest)).cameras))
+    if kind != "latents":
+        return None
+    model, split = _held_out(rest)
+    return camera_note(devices, stored.found(model).objects(split)["posteriors"].shape[1])
 
 
 def _held_out(text: str) -> tuple[str, str]:
@@ -142,16 +253,16 @@ def _held_out(text: str) -> tuple[str, str]:
 
 
 def _latents(text: str, at: Place, codec: str | None) -> Source:
-    latents, posteriors = shipped.latents(*_held_out(text), codec, at.device, at.devices)
+    latents, posteriors = held_out_latents(*_held_out(text), codec, at.device, at.devices)
     return lambda number: Seen(latents[number % len(latents)], posteriors[number % len(latents)])
 
 
-def _mesh(text: str, at: Place, bundle: Bundle, *, old: bool) -> Callable[[int], View]:
+def _mesh(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
     load("torch", "rendering a mesh")
     from airpool.models.vision import meshes
     from airpool.models.vision.views import Cameras, views
 
-    objects = [meshes.read(path) for path in pictures.in_turn(Path(text), _MESHES)]
+    objects = [meshes.read(path) for path in _meshes(Path(text))]
     own = Cameras(at.devices, resolution=bundle.view_shape[-1]).alone(at.device)
 
     def view(number: int) -> View:
@@ -161,16 +272,19 @@ def _mesh(text: str, at: Place, bundle: Bundle, *, old: bool) -> Callable[[int],
     return view
 
 
-def _images(text: str, at: Place, bundle: Bundle, *, old: bool) -> Callable[[int], View]:
-    """Pictures in turn. old: PATH/3 is that of device 3, else all devices read PATH."""
-    folder, shape = Path(text), bundle.view_shape
-    if not old:
-        found = pictures.listed(folder)
-        own = _own(at, bundle, pictures.cameras(folder, found))
-        return partial(pictures.DevicePictures(found, own).read, shape=shape)
-    own = folder / str(at.device)
-    paths = pictures.in_turn(own if own.is_dir() else folder)
-    return lambda number: pictures.view(paths[number % len(paths)], shape)
+def _meshes(path: Path) -> list[Path]:
+    """The file, or the files of a folder by name."""
+    found = sorted(each for each in path.iterdir() if each.suffix.lower() in _MESHES) if path.is_dir() else [path]
+    if not found or not found[0].exists():
+        raise ValueError(f"{path}: no file that ends with {', '.join(_MESHES)}")
+    return found
+
+
+def _images(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
+    folder = Path(text)
+    found = listed(folder)
+    own = _own(at, bundle, cameras(folder, found))
+    return partial(DevicePictures(found, own).read, shape=bundle.view_shape)
 
 
 def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) -> Source:
@@ -180,29 +294,29 @@ def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) 
     kind, _, rest = text.replace("{device}", str(at.device)).partition(":")
     if kind in _STREAMS:
         url = f"{kind}:{rest}"
-        opening = partial(readers.stream if kind.startswith("rtsp") else readers.pictures, url)
+        opening = partial(capture.stream if kind.startswith("rtsp") else capture.pictures, url)
     elif kind == "camera":
-        opening = partial(readers.camera, int(rest))
+        opening = partial(capture.camera, int(rest))
     elif text == DEMO:
         opening = partial(demo_clips.Player, at.device, at.devices)
     else:
-        opening = partial(readers.video, _clip(Path(rest), at, bundle))
+        opening = partial(capture.video, _clip(Path(rest), at, bundle))
     try:
         opened: Reader | None = None if kind in _STREAMS else opening()
     except OSError as error:
         raise ValueError(str(error)) from None
-    capture = Capture(opening, name=_without_secrets(f"{kind}:{rest}"), device=at.device, opened=opened)
-    capture.wait(_FIRST_FRAME_SECONDS)
+    live = Capture(opening, name=_without_secrets(f"{kind}:{rest}"), device=at.device, opened=opened)
+    live.wait(_FIRST_FRAME_SECONDS)
 
     def source(_: int) -> Seen:
         try:
-            frame = capture.newest()
+            frame = live.newest()
         except SourceError:
-            if (last := capture.last) is None:
+            if (last := live.last) is None:
                 last = CameraFrame(np.zeros(bundle.view_shape, np.uint8), 0.0)
-            encode(pictures.checked(last.pixels, bundle.view_shape))  # a black frame takes as long as another
+            encode(checked(last.pixels, bundle.view_shape))  # a black frame takes as long as another
             raise
-        return replace(encode(pictures.checked(frame.pixels, bundle.view_shape)), time=frame.time)
+        return replace(encode(checked(frame.pixels, bundle.view_shape)), time=frame.time)
 
     return source
 
@@ -264,7 +378,7 @@ def _function(text: str, at: Place, bundle: Bundle | None) -> Source:
             nonlocal taken
             found = function(number, **given)
             found, taken = (found.pixels, found.time) if isinstance(found, CameraFrame) else (found, None)
-            return found if bundle is None else pictures.checked(np.asarray(found), bundle.view_shape)
+            return found if bundle is None else checked(np.asarray(found), bundle.view_shape)
 
         if encode is not None and bundle is not None:
             return replace(_encoded(encode, view, bundle), time=taken)

@@ -9,9 +9,9 @@ from collections import deque
 from collections.abc import Callable, Container
 from dataclasses import dataclass, field
 
-from airpool.runtime import logs
-from airpool.runtime.messages import Balance, Deliver, DeviceFault, WithdrawalReason
-from airpool.runtime.under_way import MOST_KEPT
+from airpool_runtime import logs
+from airpool_runtime.messages import Balance, Deliver, DeviceFault, WithdrawalReason
+from airpool_runtime.under_way import MOST_KEPT
 
 MOST_FAILURES, FORGIVEN_AFTER = 2, 20
 FIRST_SECONDS, LONGEST_SECONDS = 30.0, 3600.0
@@ -137,7 +137,6 @@ class Standing:
         return tuple(fault for fault in found if fault is not None)
 
     def ready(self) -> dict[int, Connection]:
-        """Devices that are ready, and not set aside."""
         return {k: it for k, it in self.connected.items() if it.inferences and self.aside(k) is None}
 
     def awaited(self) -> set[int]:

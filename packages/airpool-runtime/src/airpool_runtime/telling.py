@@ -1,22 +1,35 @@
-"""The server's connection to the fleet view: one thread, a bounded queue, and a new connection after a loss.
+"""Devices report new rows of their ledgers to the server's view of the fleet. Its answers can only silence them.
 
-Inferences never wait for the view. It may be absent when the server starts, restart, or hang: devices are then asked
-to try later, and readiness, metrics and the log say so.
+The server has one connection to the view: one thread, a bounded queue, and a new connection after a loss. Inferences
+never wait for the view. It may be absent when the server starts, restart, or hang: devices are then asked to try later,
+and readiness, metrics and the log say so.
 """
 
 import asyncio
+import json
 import queue
+import random
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, TypeVar
 
+import grpc
+from grpc import aio
+
 from airpool._support.errors import AirpoolError
-from airpool.runtime import logs
-from airpool.runtime.ledger import fleet
-from airpool.runtime.ledger.fleet import Fleet, FleetReportError
+from airpool_runtime import logs, transport
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.ledger import fleet
+from airpool_runtime.ledger.backup import Content, content, exported, imported
+from airpool_runtime.ledger.chain import Row
+from airpool_runtime.ledger.fleet import Fleet, FleetReportError
+from airpool_runtime.ledger.refused import SpendingError
+from airpool_runtime.transport import PeerCredentials
+from airpool_runtime.wire_pb2_grpc import FleetServicer, FleetStub
 
 _QUEUED = 8  # jobs, of one message each
 _PAUSE_SECONDS = 1e-4  # after each row: the event loop gets its turn in between
@@ -101,7 +114,8 @@ class FleetKeeper:
             except queue.Empty:
                 if time.monotonic() - pinged > _PING_SECONDS:
                     pinged = time.monotonic()
-                    self._ping()
+                    if self._view is not None and not self._view.answers():
+                        self._lose("the connection is lost", seconds=0.0)
                 continue
             if future.set_running_or_notify_cancel():
                 self._busy_since = time.monotonic()
@@ -146,10 +160,6 @@ class FleetKeeper:
             logs.event("fleet", reason="the view is connected")
         self._reason, self._wait = "", _SHORTEST_WAIT
 
-    def _ping(self) -> None:
-        if self._view is not None and not self._view.answers():
-            self._lose("the connection is lost", seconds=0.0)
-
     def _lose(self, reason: str, *, seconds: float) -> None:
         if self._view is not None:
             self._view.close()
@@ -162,3 +172,109 @@ class FleetKeeper:
         if self._stopping.is_set():
             raise _StoppedError
         time.sleep(_PAUSE_SECONDS)
+
+
+_EVERY_SECONDS, _LONGEST_SECONDS = 5.0, 60.0
+_ROWS, _BYTES = 500, 2**20  # in one message: rows, about 250 kB, and mechanisms, of which one may be larger
+
+
+class FleetService(FleetServicer):
+    """Takes rows into a view. A device speaks only for itself, by rows that it has signed, one call at a time."""
+
+    def __init__(self, keeper: FleetKeeper, credentials: PeerCredentials | None = None) -> None:
+        self.keeper, self._credentials, self._calling = keeper, credentials, set[str]()
+
+    async def ReportLedger(self, request: wire.LedgerReport, context: Any) -> wire.LedgerHead:
+        peer = await transport.require_known(context, self._credentials)
+        if peer in self._calling:
+            await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "one call at a time: try later")
+        self._calling.add(peer)
+        try:
+            told = None
+            if request.export:
+                told = await self.keeper.done(lambda _, pause: _parsed(request.export, pause))
+                await transport.require_peer(context, told.origin.device, self._credentials)
+            taken, owner, newest = await self.keeper.done(lambda view, pause: _taken(view, told, request.key, pause))
+            self.keeper.count(taken)
+            if owner is not None:
+                await transport.require_peer(context, owner, self._credentials)
+        except ViewUnavailableError as why:
+            await transport.refuse(context, grpc.StatusCode.UNAVAILABLE, str(why)[:200])
+        except ValueError as why:
+            await transport.refuse(context, grpc.StatusCode.INVALID_ARGUMENT, str(why)[:200])
+        finally:
+            self._calling.discard(peer)
+        return wire.LedgerHead(row="" if newest is None else json.dumps(newest))
+
+
+def _parsed(export: str, pause: Pause) -> Content:
+    def lines() -> Iterator[str]:
+        for line in export.splitlines():
+            pause()
+            yield line
+
+    return imported(lines())
+
+
+def _taken(view: Fleet, told: Content | None, key: str, pause: Pause) -> tuple[int, str | None, Row | None]:
+    """Number of new rows; owner and newest row of a key."""
+    taken = 0 if told is None else view.take(told, pause=pause)
+    return taken, view.owner(key), view.newest(key)
+
+
+async def newest(channel: aio.Channel, key: str) -> Row | None:
+    """The newest row that the view has of a key; None also if the view cannot be reached: it is not relied on."""
+    try:
+        told = await FleetStub(channel).ReportLedger(wire.LedgerReport(key=key), timeout=transport.CALL_SECONDS)
+        return Row(*json.loads(told.row)) if told.row else None
+    except (aio.AioRpcError, ValueError, TypeError, RecursionError) as error:
+        logs.event("fleet", reason=error.details() if isinstance(error, aio.AioRpcError) else "not understood")
+        return None
+
+
+def _part(found: Content) -> Content:
+    """As many rows as one message takes, and the mechanisms that they name first."""
+    rows, texts, room = list[Row](), dict[str, str](), _BYTES
+    for row in found.rows[:_ROWS]:
+        if row.mechanism in found.texts and row.mechanism not in texts:
+            room -= len(found.texts[row.mechanism])
+            if rows and room < 0:
+                break
+            texts[row.mechanism] = found.texts[row.mechanism]
+        rows.append(row)
+    return Content(found.origin, texts, tuple(rows))
+
+
+async def tell(channel: aio.Channel, path: Path) -> int:
+    """Sends all rows that the view lacks; returns their number."""
+    stub, told, sent = FleetStub(channel), 0, 0
+    key = (await asyncio.to_thread(content, path, after=2**62)).origin.key
+    reply = await stub.ReportLedger(wire.LedgerReport(key=key), timeout=transport.CALL_SECONDS)
+    while True:
+        after = int(json.loads(reply.row)[0]) if reply.row else 0
+        if after < sent:
+            raise ValueError(f"the view does not have row {sent}, which it has received")
+        found = await asyncio.to_thread(content, path, after=after)
+        if not found.rows:
+            return told
+        part = _part(found)
+        asked = wire.LedgerReport(key=key, export="\n".join(exported(part)))
+        reply = await stub.ReportLedger(asked, timeout=transport.CALL_SECONDS)
+        told, sent = told + len(part.rows), part.rows[-1].seq
+
+
+async def telling(channel: aio.Channel, path: Path) -> None:
+    """Sends new rows at intervals, without end. A view that is gone, or that refuses, changes nothing; it is asked
+    ever less often."""
+    failed = 0
+    while True:
+        failed += 1
+        try:
+            await tell(channel, path)
+            failed = 0
+        except aio.AioRpcError as error:
+            logs.event("fleet", reason=error.details() or error.code().name.lower())
+        except (SpendingError, ValueError, TypeError, LookupError, ArithmeticError, RecursionError) as error:
+            logs.event("fleet", reason=str(error)[:200])
+        # At random within a factor, so that devices do not all come back at once.
+        await asyncio.sleep(min(_EVERY_SECONDS * 2 ** min(failed, 8), _LONGEST_SECONDS) * random.uniform(0.8, 1.2))

@@ -2,8 +2,8 @@
 
 Noise, clip norm, weight and participation are the device's own: no number of the server's reaches its signal. So a
 device takes part only in the very network that it was set up for. Weaker noise would cost it more; stronger noise it
-would not send, and the server would promise what does not hold. What a report chooses may differ: δ, neighbours, the
-number of inferences, targets, an eavesdropper; and what the server chooses: when it is sure.
+would not send, and the server would promise what does not hold. What is asked of the network may differ: a claim,
+targets, an eavesdropper; and what the server chooses: when it is sure.
 
 One network has one text in every version (network.file.dump), so its terms have one digest.
 """
@@ -16,7 +16,7 @@ from functools import lru_cache
 
 from airpool.network import Adversary, Network, Slots
 from airpool.network import file as network_file
-from airpool.runtime.messages import StatedTerms
+from airpool_runtime.messages import StatedTerms
 
 LONGEST = 64 * 2**10
 _KEY = r"[A-Za-z0-9_-]{1,60}"
@@ -64,7 +64,6 @@ def _difference(own: Network, text: str, they: str, own_side: str) -> str | None
 
 
 def _text(network: Network) -> str:
-    """The network file without the choices of a report."""
-    plain = {name: getattr(Network, name) for name in ("delta", "neighbours", "inferences")}
+    """The network file without what is asked and what the server chooses."""
     devices, slots = replace(network.devices, epsilon=None), Slots(network.slots.count, redrawn=network.slots.redrawn)
-    return network_file.dump(replace(network, devices=devices, adversary=Adversary(), slots=slots, **plain))
+    return network_file.dump(replace(network, devices=devices, adversary=Adversary(), slots=slots))

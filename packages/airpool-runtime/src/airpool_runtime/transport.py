@@ -2,6 +2,7 @@
 
 Without credentials both ends must be on a loopback address. With them both ends show a certificate of the same
 authority, and `identify` says who the other one is: air, server, ranking, or device-K.
+New keys are used from the next call on, without a restart. Every gRPC server has the standard health service.
 """
 
 import ipaddress
@@ -10,18 +11,96 @@ import resource
 import socket
 import ssl
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partialmethod
+from typing import Any, NoReturn
 
 import grpc
 from grpc import aio
+from grpc_health.v1 import health, health_pb2, health_pb2_grpc
+from grpc_health.v1._async import HealthServicer
+from grpc_reflection.v1alpha import reflection
 
-from airpool.runtime import library_logs
-from airpool.runtime.health import add_health
-from airpool.runtime.legacy import BothNames
-from airpool.runtime.limits import Bucket, SparseLog
-from airpool.runtime.renewal import RenewedChannel
+from airpool_runtime import logs
+from airpool_runtime.logs import Bucket, SparseLog
+
+
+class NamedServices:
+    """A gRPC server that keeps the names of the services that are added to it."""
+
+    def __init__(self, server: aio.Server) -> None:
+        self._server: Any = server  # its type lacks registered methods
+        self.names = list[str]()
+
+    def add_generic_rpc_handlers(self, handlers: Sequence[grpc.GenericRpcHandler]) -> None:
+        self._server.add_generic_rpc_handlers(handlers)
+
+    def add_registered_method_handlers(self, service: str, handlers: Mapping[str, Any]) -> None:
+        self._server.add_registered_method_handlers(service, handlers)
+        self.names.append(service)
+
+
+async def add_health(server: aio.Server, services: Sequence[str]) -> None:
+    """Says of a server and of each of its services that it serves, and lists them; before the server is started."""
+    servicer = HealthServicer()
+    health_pb2_grpc.add_HealthServicer_to_server(servicer, server)
+    for name in ("", *services):
+        await servicer.set(name, health_pb2.HealthCheckResponse.SERVING)
+    reflection.enable_server_reflection((*services, health.SERVICE_NAME, reflection.SERVICE_NAME), server)
+
+
+class RenewedChannel(aio.Channel):
+    """A channel whose calls each use the newest keys; a call that has begun goes on with the keys it began with.
+
+    opened: makes a channel. version: what its keys are now; another value than before asks for a new one.
+    """
+
+    def __init__(self, opened: Callable[[], aio.Channel], version: Callable[[], object]) -> None:
+        self._opened, self._version = opened, version
+        self._used, self._channels = version(), [opened()]
+
+    def _newest(self) -> aio.Channel:
+        if (version := self._version()) != self._used:
+            self._channels.append(self._opened())
+            self._used = version
+        return self._channels[-1]
+
+    def _method(self, kind: str, *how: Any, **more: Any) -> Any:
+        made: tuple[aio.Channel | None, Any] = None, None
+
+        def call(*args: Any, **options: Any) -> Any:
+            nonlocal made
+            if made[0] is not (channel := self._newest()):
+                made = channel, getattr(channel, kind)(*how, **more)
+            return made[1](*args, **options)
+
+        return call
+
+    unary_unary: Any = partialmethod(_method, "unary_unary")
+    unary_stream: Any = partialmethod(_method, "unary_stream")
+    stream_unary: Any = partialmethod(_method, "stream_unary")
+    stream_stream: Any = partialmethod(_method, "stream_stream")
+
+    async def close(self, grace: float | None = None) -> None:
+        for channel in self._channels:
+            await channel.close(grace)
+
+    async def __aenter__(self) -> "RenewedChannel":
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        await self.close()
+
+    def get_state(self, try_to_connect: bool = False) -> grpc.ChannelConnectivity:
+        return self._newest().get_state(try_to_connect)
+
+    async def wait_for_state_change(self, last_observed_state: grpc.ChannelConnectivity) -> None:
+        await self._channels[-1].wait_for_state_change(last_observed_state)
+
+    async def channel_ready(self) -> None:
+        await self._channels[-1].channel_ready()
+
 
 MESSAGE_BYTES = 4 * 2**20
 CALL_SECONDS = 10.0
@@ -47,7 +126,7 @@ _OPTIONS = [
 ]
 
 
-library_logs.install()
+logs.install()
 _log = SparseLog(Bucket(per_second=10.0, burst=200))
 
 
@@ -76,9 +155,9 @@ async def serve(
     """A started gRPC server and the address it listens at; port 0 is any free one. add: registers the services."""
     host, _ = split(address, credentials is not None)
     server = aio.server(options=[*_OPTIONS, ("grpc.max_allowed_incoming_connections", descriptors() * 5 // 8)])
-    both = BothNames(server)
-    add(both)  # pyright: ignore[reportArgumentType]
-    await add_health(server, both.services)
+    named = NamedServices(server)
+    add(named)  # pyright: ignore[reportArgumentType]
+    await add_health(server, named.names)
     try:
         if credentials is None:
             port = server.add_insecure_port(address)
@@ -147,10 +226,11 @@ async def require_client(context: Any, credentials: PeerCredentials | None) -> s
     return found
 
 
-async def refuse(context: Any, code: grpc.StatusCode, reason: str) -> None:
+async def refuse(context: Any, code: grpc.StatusCode, reason: str) -> NoReturn:
     """Ends a call, and says so in the log."""
     _log.event("rejected", reason=reason)
     await context.abort(code, reason)
+    raise AssertionError("abort raises")
 
 
 async def _peer(context: Any, credentials: PeerCredentials | None) -> str | None:
@@ -162,11 +242,9 @@ async def _peer(context: Any, credentials: PeerCredentials | None) -> str | None
         return identify(shown[0])
     except Exception as error:
         await refuse(context, grpc.StatusCode.UNAUTHENTICATED, str(error)[:200])
-    raise AssertionError("abort raises")
 
 
 def descriptors() -> int:
-    """Number of files and sockets that this process may have open."""
     soft, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     return 2**16 if soft == resource.RLIM_INFINITY else min(soft, 2**16)
 

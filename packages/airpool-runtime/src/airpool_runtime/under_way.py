@@ -94,7 +94,6 @@ class UnderWay:
         self._going: dict[str, Going] = {}
 
     def note(self, inference: str, slot: int) -> Noted:
-        """Notes a slot that is announced."""
         known = self.get(inference)
         before = None if known is None else (known.slot, known.until)
         self._going.pop(inference, None)  # the newest stands last
@@ -116,7 +115,6 @@ class UnderWay:
         self._going.pop(inference, None)
 
     def get(self, inference: str) -> Going | None:
-        """An inference that is under way."""
         for name in [name for name, it in self._going.items() if it.until < self._clock()]:
             self.end(name)
         return self._going.get(inference)

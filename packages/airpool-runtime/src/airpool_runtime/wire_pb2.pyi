@@ -31,24 +31,20 @@ class Nothing(_message.Message):
     def __init__(self) -> None: ...
 
 class FromDevice(_message.Message):
-    __slots__ = ("hello", "ready", "signal", "withdraw", "advert", "answer", "answers", "balance")
+    __slots__ = ("hello", "ready", "advert", "answer", "answers", "balance")
     HELLO_FIELD_NUMBER: _ClassVar[int]
     READY_FIELD_NUMBER: _ClassVar[int]
-    SIGNAL_FIELD_NUMBER: _ClassVar[int]
-    WITHDRAW_FIELD_NUMBER: _ClassVar[int]
     ADVERT_FIELD_NUMBER: _ClassVar[int]
     ANSWER_FIELD_NUMBER: _ClassVar[int]
     ANSWERS_FIELD_NUMBER: _ClassVar[int]
     BALANCE_FIELD_NUMBER: _ClassVar[int]
     hello: Hello
     ready: Ready
-    signal: Signal
-    withdraw: str
     advert: bytes
     answer: RoundMessage
     answers: Answers
     balance: Balance
-    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., signal: _Optional[_Union[Signal, _Mapping]] = ..., withdraw: _Optional[str] = ..., advert: _Optional[bytes] = ..., answer: _Optional[_Union[RoundMessage, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., balance: _Optional[_Union[Balance, _Mapping]] = ...) -> None: ...
+    def __init__(self, hello: _Optional[_Union[Hello, _Mapping]] = ..., ready: _Optional[_Union[Ready, _Mapping]] = ..., advert: _Optional[bytes] = ..., answer: _Optional[_Union[RoundMessage, _Mapping]] = ..., answers: _Optional[_Union[Answers, _Mapping]] = ..., balance: _Optional[_Union[Balance, _Mapping]] = ...) -> None: ...
 
 class Hello(_message.Message):
     __slots__ = ("device", "simulated", "protocol", "version", "digest", "terms")
@@ -133,34 +129,26 @@ class RoundOver(_message.Message):
     def __init__(self, id: _Optional[str] = ...) -> None: ...
 
 class ToDevice(_message.Message):
-    __slots__ = ("announcement", "rejected", "welcome", "part", "turn", "message", "over", "unready")
-    ANNOUNCEMENT_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("rejected", "welcome", "turn", "message", "over", "unready")
     REJECTED_FIELD_NUMBER: _ClassVar[int]
     WELCOME_FIELD_NUMBER: _ClassVar[int]
-    PART_FIELD_NUMBER: _ClassVar[int]
     TURN_FIELD_NUMBER: _ClassVar[int]
     MESSAGE_FIELD_NUMBER: _ClassVar[int]
     OVER_FIELD_NUMBER: _ClassVar[int]
     UNREADY_FIELD_NUMBER: _ClassVar[int]
-    announcement: Announcement
     rejected: str
     welcome: Welcome
-    part: bytes
     turn: Turn
     message: RoundMessage
     over: RoundOver
     unready: str
-    def __init__(self, announcement: _Optional[_Union[Announcement, _Mapping]] = ..., rejected: _Optional[str] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., part: _Optional[bytes] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., message: _Optional[_Union[RoundMessage, _Mapping]] = ..., over: _Optional[_Union[RoundOver, _Mapping]] = ..., unready: _Optional[str] = ...) -> None: ...
+    def __init__(self, rejected: _Optional[str] = ..., welcome: _Optional[_Union[Welcome, _Mapping]] = ..., turn: _Optional[_Union[Turn, _Mapping]] = ..., message: _Optional[_Union[RoundMessage, _Mapping]] = ..., over: _Optional[_Union[RoundOver, _Mapping]] = ..., unready: _Optional[str] = ...) -> None: ...
 
 class Welcome(_message.Message):
-    __slots__ = ("protocol", "version", "balances")
-    PROTOCOL_FIELD_NUMBER: _ClassVar[int]
+    __slots__ = ("version",)
     VERSION_FIELD_NUMBER: _ClassVar[int]
-    BALANCES_FIELD_NUMBER: _ClassVar[int]
-    protocol: int
     version: str
-    balances: bool
-    def __init__(self, protocol: _Optional[int] = ..., version: _Optional[str] = ..., balances: _Optional[bool] = ...) -> None: ...
+    def __init__(self, version: _Optional[str] = ...) -> None: ...
 
 class Turn(_message.Message):
     __slots__ = ("announcements",)
@@ -169,13 +157,11 @@ class Turn(_message.Message):
     def __init__(self, announcements: _Optional[_Iterable[_Union[Announcement, _Mapping]]] = ...) -> None: ...
 
 class Announcement(_message.Message):
-    __slots__ = ("id", "number", "gain", "asked", "devices", "group", "epoch", "digest", "inference", "slot", "ended", "moment", "window")
+    __slots__ = ("id", "number", "gain", "devices", "epoch", "digest", "inference", "slot", "ended", "moment", "window")
     ID_FIELD_NUMBER: _ClassVar[int]
     NUMBER_FIELD_NUMBER: _ClassVar[int]
     GAIN_FIELD_NUMBER: _ClassVar[int]
-    ASKED_FIELD_NUMBER: _ClassVar[int]
     DEVICES_FIELD_NUMBER: _ClassVar[int]
-    GROUP_FIELD_NUMBER: _ClassVar[int]
     EPOCH_FIELD_NUMBER: _ClassVar[int]
     DIGEST_FIELD_NUMBER: _ClassVar[int]
     INFERENCE_FIELD_NUMBER: _ClassVar[int]
@@ -186,9 +172,7 @@ class Announcement(_message.Message):
     id: str
     number: int
     gain: float
-    asked: str
     devices: int
-    group: bytes
     epoch: str
     digest: str
     inference: str
@@ -196,7 +180,7 @@ class Announcement(_message.Message):
     ended: _containers.RepeatedScalarFieldContainer[str]
     moment: float
     window: float
-    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., asked: _Optional[str] = ..., devices: _Optional[int] = ..., group: _Optional[bytes] = ..., epoch: _Optional[str] = ..., digest: _Optional[str] = ..., inference: _Optional[str] = ..., slot: _Optional[int] = ..., ended: _Optional[_Iterable[str]] = ..., moment: _Optional[float] = ..., window: _Optional[float] = ...) -> None: ...
+    def __init__(self, id: _Optional[str] = ..., number: _Optional[int] = ..., gain: _Optional[float] = ..., devices: _Optional[int] = ..., epoch: _Optional[str] = ..., digest: _Optional[str] = ..., inference: _Optional[str] = ..., slot: _Optional[int] = ..., ended: _Optional[_Iterable[str]] = ..., moment: _Optional[float] = ..., window: _Optional[float] = ...) -> None: ...
 
 class SlotRequest(_message.Message):
     __slots__ = ("id", "number", "asked", "digest", "slot", "ended")

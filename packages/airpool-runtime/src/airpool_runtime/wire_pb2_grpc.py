@@ -3,7 +3,7 @@
 import grpc
 import warnings
 
-from airpool.runtime import wire_pb2 as airpool_dot_runtime_dot_wire__pb2
+from airpool_runtime import wire_pb2 as airpool__runtime_dot_wire__pb2
 
 GRPC_GENERATED_VERSION = '1.85.1'
 GRPC_VERSION = grpc.__version__
@@ -18,7 +18,7 @@ except ImportError:
 if _version_not_supported:
     raise RuntimeError(
         f'The grpc package installed is at version {GRPC_VERSION},'
-        + ' but the generated code in airpool/runtime/wire_pb2_grpc.py depends on'
+        + ' but the generated code in airpool_runtime/wire_pb2_grpc.py depends on'
         + f' grpcio>={GRPC_GENERATED_VERSION}.'
         + f' Please upgrade your grpc module to grpcio>={GRPC_GENERATED_VERSION}'
         + f' or downgrade your generated code using grpcio-tools<={GRPC_VERSION}.'
@@ -36,18 +36,18 @@ class AirStub:
         """
         self.Connect = channel.stream_stream(
                 '/airpool.v1.Air/Connect',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.FromDevice.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.ToDevice.FromString,
+                request_serializer=airpool__runtime_dot_wire__pb2.FromDevice.SerializeToString,
+                response_deserializer=airpool__runtime_dot_wire__pb2.ToDevice.FromString,
                 _registered_method=True)
         self.RunSlot = channel.unary_unary(
                 '/airpool.v1.Air/RunSlot',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.SlotRequest.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.SlotOutcome.FromString,
+                request_serializer=airpool__runtime_dot_wire__pb2.SlotRequest.SerializeToString,
+                response_deserializer=airpool__runtime_dot_wire__pb2.SlotOutcome.FromString,
                 _registered_method=True)
         self.Status = channel.unary_unary(
                 '/airpool.v1.Air/Status',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.Nothing.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.AirStatus.FromString,
+                request_serializer=airpool__runtime_dot_wire__pb2.Nothing.SerializeToString,
+                response_deserializer=airpool__runtime_dot_wire__pb2.AirStatus.FromString,
                 _registered_method=True)
 
 
@@ -79,18 +79,18 @@ def add_AirServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Connect': grpc.stream_stream_rpc_method_handler(
                     servicer.Connect,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.FromDevice.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.ToDevice.SerializeToString,
+                    request_deserializer=airpool__runtime_dot_wire__pb2.FromDevice.FromString,
+                    response_serializer=airpool__runtime_dot_wire__pb2.ToDevice.SerializeToString,
             ),
             'RunSlot': grpc.unary_unary_rpc_method_handler(
                     servicer.RunSlot,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.SlotRequest.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.SlotOutcome.SerializeToString,
+                    request_deserializer=airpool__runtime_dot_wire__pb2.SlotRequest.FromString,
+                    response_serializer=airpool__runtime_dot_wire__pb2.SlotOutcome.SerializeToString,
             ),
             'Status': grpc.unary_unary_rpc_method_handler(
                     servicer.Status,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.Nothing.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.AirStatus.SerializeToString,
+                    request_deserializer=airpool__runtime_dot_wire__pb2.Nothing.FromString,
+                    response_serializer=airpool__runtime_dot_wire__pb2.AirStatus.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -118,8 +118,8 @@ class Air:
             request_iterator,
             target,
             '/airpool.v1.Air/Connect',
-            airpool_dot_runtime_dot_wire__pb2.FromDevice.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.ToDevice.FromString,
+            airpool__runtime_dot_wire__pb2.FromDevice.SerializeToString,
+            airpool__runtime_dot_wire__pb2.ToDevice.FromString,
             options,
             channel_credentials,
             insecure,
@@ -145,8 +145,8 @@ class Air:
             request,
             target,
             '/airpool.v1.Air/RunSlot',
-            airpool_dot_runtime_dot_wire__pb2.SlotRequest.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.SlotOutcome.FromString,
+            airpool__runtime_dot_wire__pb2.SlotRequest.SerializeToString,
+            airpool__runtime_dot_wire__pb2.SlotOutcome.FromString,
             options,
             channel_credentials,
             insecure,
@@ -172,8 +172,8 @@ class Air:
             request,
             target,
             '/airpool.v1.Air/Status',
-            airpool_dot_runtime_dot_wire__pb2.Nothing.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.AirStatus.FromString,
+            airpool__runtime_dot_wire__pb2.Nothing.SerializeToString,
+            airpool__runtime_dot_wire__pb2.AirStatus.FromString,
             options,
             channel_credentials,
             insecure,
@@ -196,8 +196,8 @@ class RankingStub:
         """
         self.Rank = channel.unary_unary(
                 '/airpool.v1.Ranking/Rank',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.Score.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.Selected.FromString,
+                request_serializer=airpool__runtime_dot_wire__pb2.Score.SerializeToString,
+                response_deserializer=airpool__runtime_dot_wire__pb2.Selected.FromString,
                 _registered_method=True)
 
 
@@ -215,8 +215,8 @@ def add_RankingServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Rank': grpc.unary_unary_rpc_method_handler(
                     servicer.Rank,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.Score.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.Selected.SerializeToString,
+                    request_deserializer=airpool__runtime_dot_wire__pb2.Score.FromString,
+                    response_serializer=airpool__runtime_dot_wire__pb2.Selected.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -244,8 +244,8 @@ class Ranking:
             request,
             target,
             '/airpool.v1.Ranking/Rank',
-            airpool_dot_runtime_dot_wire__pb2.Score.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.Selected.FromString,
+            airpool__runtime_dot_wire__pb2.Score.SerializeToString,
+            airpool__runtime_dot_wire__pb2.Selected.FromString,
             options,
             channel_credentials,
             insecure,
@@ -268,13 +268,13 @@ class InferencesStub:
         """
         self.Infer = channel.unary_unary(
                 '/airpool.v1.Inferences/Infer',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.Nothing.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.Result.FromString,
+                request_serializer=airpool__runtime_dot_wire__pb2.Nothing.SerializeToString,
+                response_deserializer=airpool__runtime_dot_wire__pb2.Result.FromString,
                 _registered_method=True)
         self.FindResult = channel.unary_unary(
                 '/airpool.v1.Inferences/FindResult',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.ResultRequest.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.Result.FromString,
+                request_serializer=airpool__runtime_dot_wire__pb2.ResultRequest.SerializeToString,
+                response_deserializer=airpool__runtime_dot_wire__pb2.Result.FromString,
                 _registered_method=True)
 
 
@@ -298,13 +298,13 @@ def add_InferencesServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'Infer': grpc.unary_unary_rpc_method_handler(
                     servicer.Infer,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.Nothing.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.Result.SerializeToString,
+                    request_deserializer=airpool__runtime_dot_wire__pb2.Nothing.FromString,
+                    response_serializer=airpool__runtime_dot_wire__pb2.Result.SerializeToString,
             ),
             'FindResult': grpc.unary_unary_rpc_method_handler(
                     servicer.FindResult,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.ResultRequest.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.Result.SerializeToString,
+                    request_deserializer=airpool__runtime_dot_wire__pb2.ResultRequest.FromString,
+                    response_serializer=airpool__runtime_dot_wire__pb2.Result.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -332,8 +332,8 @@ class Inferences:
             request,
             target,
             '/airpool.v1.Inferences/Infer',
-            airpool_dot_runtime_dot_wire__pb2.Nothing.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.Result.FromString,
+            airpool__runtime_dot_wire__pb2.Nothing.SerializeToString,
+            airpool__runtime_dot_wire__pb2.Result.FromString,
             options,
             channel_credentials,
             insecure,
@@ -359,8 +359,8 @@ class Inferences:
             request,
             target,
             '/airpool.v1.Inferences/FindResult',
-            airpool_dot_runtime_dot_wire__pb2.ResultRequest.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.Result.FromString,
+            airpool__runtime_dot_wire__pb2.ResultRequest.SerializeToString,
+            airpool__runtime_dot_wire__pb2.Result.FromString,
             options,
             channel_credentials,
             insecure,
@@ -383,8 +383,8 @@ class FleetStub:
         """
         self.ReportLedger = channel.unary_unary(
                 '/airpool.v1.Fleet/ReportLedger',
-                request_serializer=airpool_dot_runtime_dot_wire__pb2.LedgerReport.SerializeToString,
-                response_deserializer=airpool_dot_runtime_dot_wire__pb2.LedgerHead.FromString,
+                request_serializer=airpool__runtime_dot_wire__pb2.LedgerReport.SerializeToString,
+                response_deserializer=airpool__runtime_dot_wire__pb2.LedgerHead.FromString,
                 _registered_method=True)
 
 
@@ -403,8 +403,8 @@ def add_FleetServicer_to_server(servicer, server):
     rpc_method_handlers = {
             'ReportLedger': grpc.unary_unary_rpc_method_handler(
                     servicer.ReportLedger,
-                    request_deserializer=airpool_dot_runtime_dot_wire__pb2.LedgerReport.FromString,
-                    response_serializer=airpool_dot_runtime_dot_wire__pb2.LedgerHead.SerializeToString,
+                    request_deserializer=airpool__runtime_dot_wire__pb2.LedgerReport.FromString,
+                    response_serializer=airpool__runtime_dot_wire__pb2.LedgerHead.SerializeToString,
             ),
     }
     generic_handler = grpc.method_handlers_generic_handler(
@@ -432,8 +432,8 @@ class Fleet:
             request,
             target,
             '/airpool.v1.Fleet/ReportLedger',
-            airpool_dot_runtime_dot_wire__pb2.LedgerReport.SerializeToString,
-            airpool_dot_runtime_dot_wire__pb2.LedgerHead.FromString,
+            airpool__runtime_dot_wire__pb2.LedgerReport.SerializeToString,
+            airpool__runtime_dot_wire__pb2.LedgerHead.FromString,
             options,
             channel_credentials,
             insecure,

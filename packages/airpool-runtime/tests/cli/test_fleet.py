@@ -9,18 +9,18 @@ from typer.testing import CliRunner
 from airpool import Network
 from airpool._support.version import __version__
 from airpool.cli import app
-from airpool.runtime import transport
-from airpool.runtime.air import Air
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger.backup import content
-from airpool.runtime.ledger.booking import Booking
-from airpool.runtime.ledger.fleet import Fleet
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.remote import RemoteDevice
-from airpool.runtime.secured import credentials
-from airpool.runtime.service import AirService
-from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
+from airpool_runtime import transport
+from airpool_runtime.air import Air
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger.backup import content
+from airpool_runtime.ledger.budget import Booking
+from airpool_runtime.ledger.fleet import Fleet
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.remote import RemoteDevice
+from airpool_runtime.secured import credentials
+from airpool_runtime.service import AirService
+from airpool_runtime.wire_pb2_grpc import add_AirServicer_to_server
 
 NET = Network.uniform(num_devices=3, noise_std=0.5, dropouts=1)
 

@@ -6,13 +6,13 @@ import sqlite3
 import pytest
 from typer.testing import CliRunner
 
-from airpool import Network, Threshold, guarantee
-from airpool.account.reasons import GRID
+from airpool import Claim, Network, Threshold, guarantee
+from airpool.account.assumptions import GRID
 from airpool.cli import app
 from airpool.network import Neighbours
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.budget import Budget
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
 
 
 def run(*arguments, code=0):
@@ -56,7 +56,7 @@ def test_show_prints_what_was_spent(ledger):
     found = json.loads(run("ledger", "show", ledger, "--json"))
     net = Network.uniform(num_devices=12, participation=0.9)
     assert found["inferences"] == 5
-    assert found["epsilon"] == pytest.approx(float(guarantee(net, inferences=5, live=True).epsilon[3]))
+    assert found["epsilon"] == pytest.approx(float(guarantee(net, Claim(inferences=5, live=True)).epsilon[3]))
     assert "5 inferences" in run("ledger", "show", ledger)
 
 
@@ -98,7 +98,7 @@ def test_an_infinite_total_comes_with_its_reason(tmp_path, keys):
 
 
 def test_a_file_that_is_no_key_is_named(ledger, tmp_path, refused):
-    (tmp_path / "net.toml").write_text("version = 2\n")
+    (tmp_path / "net.toml").write_text("version = 3\n")
     text = refused("ledger", "verify", ledger, "--key", tmp_path / "net.toml")
     assert "net.toml holds neither a key nor a certificate: give identity.key or identity.crt" in text
 

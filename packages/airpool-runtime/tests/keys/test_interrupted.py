@@ -7,8 +7,8 @@ import shutil
 import pytest
 
 from airpool._support import files
-from airpool.runtime.keys import authority, credentials, secret
-from airpool.runtime.keys.secret import KeyFileError
+from airpool_runtime.keys import authority, credentials, secret
+from airpool_runtime.keys.secret import KeyFileError
 
 
 class Killed(BaseException):
@@ -88,17 +88,6 @@ def _renamed(after):
         os.rename(self, target)
 
     return rename
-
-
-@pytest.mark.parametrize("removed", [("issued.json", *authority.ROLES), ("ca.crt", "issued.json", *authority.ROLES)])
-def test_a_broken_folder_of_an_earlier_version_is_cleared(tmp_path, removed):
-    keys = tmp_path / "keys"
-    authority.create(keys)
-    for name in (*removed, "revoked.crl", "roster.pem"):
-        path = keys / name
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-    authority.create(keys)
-    assert whole(keys)
 
 
 @pytest.mark.parametrize("lost", ["issued.json", None])

@@ -12,10 +12,10 @@ from cryptography.hazmat.primitives.serialization import Encoding
 from cryptography.x509.oid import ExtendedKeyUsageOID
 from typer.testing import CliRunner
 
-from airpool.cli import keys as cli_keys
-from airpool.runtime.keys import authority, credentials, reloaded, secret
-from airpool.runtime.keys.credentials import Trust, UntrustedError
-from airpool.runtime.keys.secret import KeyFileError
+from airpool_runtime.cli import keys as cli_keys
+from airpool_runtime.keys import authority, credentials, secret
+from airpool_runtime.keys.credentials import Trust, UntrustedError
+from airpool_runtime.keys.secret import KeyFileError
 
 
 @pytest.fixture(scope="module")
@@ -190,10 +190,10 @@ def test_expiry_is_announced_thirty_days_before(keys):
 
 
 def test_what_is_reloaded_is_the_last_good_content(tmp_path, monkeypatch):
-    monkeypatch.setattr(reloaded, "_CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(credentials, "_CHECK_SECONDS", 0.0)
     path, said = tmp_path / "number", []
     path.write_text("1")
-    value = reloaded.Reloaded(lambda: int(path.read_text()), [path], report=said.append)
+    value = credentials.Reloaded(lambda: int(path.read_text()), [path], report=said.append)
     assert value() == 1
     path.write_text("rubbish")
     assert value() == 1
@@ -204,7 +204,7 @@ def test_what_is_reloaded_is_the_last_good_content(tmp_path, monkeypatch):
     assert value() == 23
     path.write_text("none")
     with pytest.raises(ValueError, match="none"):
-        reloaded.Reloaded(lambda: int(path.read_text()), [path])
+        credentials.Reloaded(lambda: int(path.read_text()), [path])
 
 
 def test_rotation_makes_a_new_connection_key_and_keeps_the_identity(keys):

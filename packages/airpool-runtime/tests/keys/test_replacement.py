@@ -3,12 +3,12 @@
 import pytest
 
 from airpool import Network
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger.backup import content
-from airpool.runtime.ledger.fleet import Fleet
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.refused import SpendingError
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger.backup import content
+from airpool_runtime.ledger.fleet import Fleet
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.refused import SpendingError
 
 
 def test_both_accounts_of_a_replaced_device_are_in_the_fleet_view(tmp_path):

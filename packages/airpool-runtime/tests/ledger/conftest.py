@@ -11,10 +11,10 @@ import pytest
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from airpool import Network
-from airpool.runtime.keys import secret
-from airpool.runtime.ledger.backup import content
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
+from airpool_runtime.keys import secret
+from airpool_runtime.ledger.backup import content
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
 
 
 class Device:

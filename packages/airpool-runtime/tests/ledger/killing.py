@@ -18,13 +18,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from airpool import Network
-from airpool.runtime.ledger.backup import content, faults
-from airpool.runtime.ledger.booking import Booking
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.backup import content, faults
+from airpool_runtime.ledger.budget import Booking
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
 
 ONE = mechanism(Network.uniform(num_devices=4, noise_std=0.5), device=3)
-HERE = os.path.join("airpool", "runtime", "ledger")
+HERE = os.path.join("airpool_runtime", "ledger")
 MOST_STEPS, ROUNDS_OF_ONE, BATCH = 3000, 200, 1
 
 

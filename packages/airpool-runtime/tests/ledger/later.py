@@ -57,8 +57,8 @@ def _main(folder: Path, kind: str, *more: str) -> None:
     from tests.ledger.golden.make import BUDGETS, DEVICE, identity
 
     from airpool.network import file as network_file
-    from airpool.runtime.ledger.ledger import Ledger
-    from airpool.runtime.ledger.mechanism import mechanism
+    from airpool_runtime.ledger.ledger import Ledger
+    from airpool_runtime.ledger.mechanism import mechanism
 
     network = network_file.read(folder / f"{kind}.toml")
     if more:
@@ -66,8 +66,8 @@ def _main(folder: Path, kind: str, *more: str) -> None:
     one = mechanism(network, device=DEVICE)
     with Ledger(folder / f"{kind}.db", identity(), budgets=BUDGETS) as ledger:
         before = ledger.epsilon(1e-5)
-        new = ledger.charge(f"{kind} by a later version", one, epoch="autumn").new
-    print(json.dumps({"epsilon": before, "new": new, "mechanism": one.digest, "dump": network_file.dump(network)}))
+        row, new = vars(ledger.charge(f"{kind} by a later version", one, epoch="autumn")).values()
+    print(json.dumps({"epsilon": before, "new": new, "mechanism": row.mechanism, "dump": network_file.dump(network)}))
 
 
 if __name__ == "__main__":

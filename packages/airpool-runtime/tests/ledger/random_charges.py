@@ -42,13 +42,13 @@ def kinds() -> list[Kind]:
     still = Channel(fading="rayleigh", outage=0.05, redrawn=False)
     return [
         Kind("certain", net()),
-        Kind("replaced", net(neighbours="replace")),
-        Kind("removed", net(neighbours="remove", dimension=6)),
+        Kind("like it", net()),
+        Kind("long", net(dimension=6)),
         Kind("coin", net(participation=(0.4, 0.7, 0.9))),
         Kind("threshold", net(scheme=Threshold(score_noise_std=20.0, threshold=0.3))),
         Kind("ranking", net(scheme=Ranking(score_noise_std=30.0, num_selected=2))),
         Kind("still", net(channel=still), 0.05),
-        Kind("still and replaced", net(channel=still, neighbours="replace"), 0.05),
+        Kind("still, like it", net(channel=still), 0.05),
         Kind("still, with a coin", net(participation=(0.4, 0.7, 0.9), channel=still), 0.05),
     ]
 

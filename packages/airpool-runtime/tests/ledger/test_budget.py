@@ -9,18 +9,18 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airpool import Network, guarantee
-from airpool.runtime.ledger import budget as budgets
-from airpool.runtime.ledger import clock
-from airpool.runtime.ledger.budget import Allowance, Budget
-from airpool.runtime.ledger.clock import Moment
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.refused import SpendingError
-from airpool.runtime.ledger.spending import Use, total
+from airpool import Claim, Network, guarantee
+from airpool_runtime.ledger import budget as budgets
+from airpool_runtime.ledger import clock
+from airpool_runtime.ledger.budget import Allowance, Budget
+from airpool_runtime.ledger.clock import Moment
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger.spending import Use, total
 
 
 def epsilon_of(network, number):
-    return float(guarantee(network, inferences=number, live=True).epsilon[3])
+    return float(guarantee(network, Claim(inferences=number, live=True)).epsilon[3])
 
 
 def over(ledger, name, one, **more):
@@ -226,7 +226,7 @@ def test_an_allowance_decides_as_composition_does_and_composes_seldom(monkeypatc
 
 def test_a_time_namespace_does_not_move_the_clock(tmp_path):
     """`unshare --time --boottime 86400` gives a device another day since boot: no window has passed by it."""
-    program = "from airpool.runtime.ledger import clock; print(*clock._counter())"
+    program = "from airpool_runtime.ledger import clock; print(*clock._counter())"
     shifted = ["unshare", "--time", "--boottime", "86400", "--monotonic", "86400", "--fork", sys.executable, "-c"]
     if shutil.which("unshare") is None:
         pytest.skip("unshare is not installed")

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from airpool.runtime.ledger import chain
-from airpool.runtime.ledger.backup import content, copy, exported, faults, imported, rebuilt
-from airpool.runtime.ledger.chain import Tip
-from airpool.runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger import chain
+from airpool_runtime.ledger.backup import FORMAT, content, copy, exported, faults, imported, rebuilt
+from airpool_runtime.ledger.chain import Tip
+from airpool_runtime.ledger.refused import SpendingError
 
 
 @pytest.fixture
@@ -153,9 +153,11 @@ def test_an_export_reads_back_and_a_ledger_is_rebuilt_from_it(charged, one):
         rebuilt(short, charged.folder / "short.db")
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[]", '{"format": "x"}', "\x00", '{"format": "airpool ledger export 1"}'])
+@pytest.mark.parametrize(
+    "text", ["", "{}", "[]", '{"format": "x"}', "\x00", '{"format": "airpool ledger export 2"}', FORMAT]
+)
 def test_what_is_no_export_is_an_error(text):
-    with pytest.raises(ValueError, match="airpool ledger export 1"):
+    with pytest.raises(ValueError, match=FORMAT):
         imported([text] if text else [])
 
 

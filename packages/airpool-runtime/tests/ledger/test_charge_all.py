@@ -3,11 +3,10 @@
 import pytest
 
 from airpool import Channel, Network
-from airpool.runtime.ledger.backup import content, faults
-from airpool.runtime.ledger.booking import Booking
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger.backup import content, faults
+from airpool_runtime.ledger.budget import Booking, Budget
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.refused import SpendingError
 
 
 def bookings(names, one, **more):
@@ -88,7 +87,7 @@ def test_a_clash_in_a_batch_charges_nothing(device, one, network):
 
 
 def test_a_batch_that_cannot_be_written_is_charged_not_at_all(device, one, monkeypatch):
-    from airpool.runtime.ledger import chain
+    from airpool_runtime.ledger import chain
 
     with device.open() as ledger:
         ledger.charge("a", one)
@@ -110,7 +109,7 @@ def test_a_kill_between_a_batch_and_the_head_loses_nothing(device, one, monkeypa
     with device.open() as ledger:
         ledger.charge_all(bookings("ab", one))
         with monkeypatch.context() as patch:
-            patch.setattr("airpool.runtime.ledger.head.write", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
+            patch.setattr("airpool_runtime.ledger.head.write", lambda *_: (_ for _ in ()).throw(OSError(28, "full")))
             assert refused(ledger, bookings("cd", one)) == "disk full"
     with device.open() as again:
         assert [each.new for each in again.charge_all(bookings("cde", one))] == [False, False, True]

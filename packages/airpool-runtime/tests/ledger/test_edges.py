@@ -9,15 +9,13 @@ from dataclasses import replace
 import pytest
 
 from airpool import Network
-from airpool.runtime.ledger import chain, head, limits
-from airpool.runtime.ledger.backup import content, exported, faults, imported, rebuilt
-from airpool.runtime.ledger.booking import Booking
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.fleet import Fleet
-from airpool.runtime.ledger.left import left
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.refused import SpendingError
-from airpool.runtime.ledger.spending import total, why_infinite
+from airpool_runtime.ledger import chain, head
+from airpool_runtime.ledger.backup import content, exported, faults, imported, left, rebuilt
+from airpool_runtime.ledger.budget import Booking, Budget, read_budgets
+from airpool_runtime.ledger.fleet import Fleet
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger.spending import total, why_infinite
 
 
 def test_an_export_with_a_value_of_another_type_is_refused(told):
@@ -93,7 +91,7 @@ def test_an_empty_ledger_has_all_of_its_budget_left(device, one):
 def test_budgets_that_are_not_readable_are_corrupt():
     for text in ("{", '[{"epsilon": "much"}]', '[{"no": 1}]'):
         with pytest.raises(SpendingError, match="not readable"):
-            limits.parsed(text)
+            read_budgets(text)
 
 
 def test_a_budget_says_what_it_covers_and_assumes():

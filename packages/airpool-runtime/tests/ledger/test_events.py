@@ -12,17 +12,14 @@ from tests.ledger.test_budget import Clock, epsilon_of, over
 from airpool import Network
 from airpool.network import Neighbours, Slots
 from airpool.privacy import gaussian
-from airpool.runtime import secured
-from airpool.runtime.charge import not_covered
-from airpool.runtime.ledger import left as spending
-from airpool.runtime.ledger.backup import content, faults
-from airpool.runtime.ledger.booking import Booking
-from airpool.runtime.ledger.budget import Allowance, Budget, Tally, most_covered
-from airpool.runtime.ledger.chain import Row
-from airpool.runtime.ledger.left import left, spending_lines
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.ledger.spending import Use, total
-from airpool.runtime.messages import WithdrawalReason
+from airpool_runtime.charge import Charge, not_covered, require_all_covered
+from airpool_runtime.ledger import backup as spending
+from airpool_runtime.ledger.backup import content, faults, left, spending_lines
+from airpool_runtime.ledger.budget import Allowance, Booking, Budget, Tally, most_covered
+from airpool_runtime.ledger.chain import Row
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.spending import Use, total
+from airpool_runtime.messages import WithdrawalReason
 
 
 @pytest.fixture
@@ -37,7 +34,7 @@ def against(device, **how):
 
 
 def row(number, digest, epoch="", elapsed=0):
-    return Row(number, str(number), digest, "", "", 0, elapsed, 0, "", "", "", epoch)
+    return Row(number, str(number), digest, "", epoch, "", 0, elapsed, 0, "", "", "")
 
 
 def test_an_event_budget_covers_any_stretch_of_its_length_and_no_longer_one(device, one, network):
@@ -179,11 +176,11 @@ def test_an_event_must_not_be_mixed_with_a_window_or_a_scene():
 
 
 def test_a_ledger_that_cannot_be_read_is_not_called_a_spent_budget():
-    class Broken:
+    class Broken(Charge):
         def __init__(self, why):
             self.why = why
 
-        def charge(self, inference_id, epoch=""): ...
+        def charge_all(self, inferences): ...
 
         def refusal(self, *, probe=False):
             return self.why
@@ -196,15 +193,15 @@ def test_a_ledger_that_cannot_be_read_is_not_called_a_spent_budget():
 def test_a_device_whose_event_cannot_fit_does_not_start():
     net = Network.uniform(num_devices=4, noise_std=0.5, slots=Slots(4))
     limit = epsilon_of(net, 60)
-    secured.require_covered([Budget(limit, event=240)], net, 3)
+    require_all_covered([Budget(limit, event=240)], net, 3)
     with pytest.raises(ValueError, match=r"an event of 60 inferences costs device 3 ε = .* --per-event 60"):
-        secured.require_covered([Budget(0.9 * limit, event=240)], net, 3)
+        require_all_covered([Budget(0.9 * limit, event=240)], net, 3)
 
 
 def test_a_budget_must_cover_all_slots_of_one_inference():
     net = Network.uniform(num_devices=4, noise_std=0.5, slots=Slots(4))
     limit = epsilon_of(net, 1)
-    secured.require_covered([Budget(limit), Budget(limit, window_s=60.0)], net, 3)
+    require_all_covered([Budget(limit), Budget(limit, window_s=60.0)], net, 3)
     for short in (Budget(0.99 * limit), Budget(0.99 * limit, window_s=60.0), Budget(0.99 * limit, scene=True)):
         with pytest.raises(ValueError, match=r"one inference of up to 4 slots costs device 3 ε = .* more than its"):
-            secured.require_covered([Budget(limit), short], net, 3)
+            require_all_covered([Budget(limit), short], net, 3)

@@ -11,9 +11,9 @@ from pathlib import Path
 
 import pytest
 
-from airpool.runtime.ledger.backup import content, faults
-from airpool.runtime.ledger.booking import Booking
-from airpool.runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger.backup import content, faults
+from airpool_runtime.ledger.budget import Booking
+from airpool_runtime.ledger.refused import SpendingError
 
 AS_ROOT = hasattr(os, "geteuid") and os.geteuid() == 0
 
@@ -70,8 +70,8 @@ def test_a_full_disk_is_silence_and_goes_on_when_there_is_room(device, one, smal
 LIMITED = """
 import resource, signal, sys
 from airpool import Network
-from airpool.runtime.ledger.ledger import *
-from airpool.runtime.ledger.mechanism import mechanism
+from airpool_runtime.ledger.ledger import *
+from airpool_runtime.ledger.mechanism import mechanism
 one = mechanism(Network.uniform(num_devices=4, noise_std=0.5), device=3)
 ledger = Ledger(sys.argv[1], sys.argv[2])
 signal.signal(signal.SIGXFSZ, signal.SIG_IGN)
@@ -225,7 +225,7 @@ def test_a_lock_that_is_never_freed_is_silence_and_stops_other_devices_only_shor
     clock = Clock()
     with device.open() as ledger, Path(f"{device.path}.lock").open("r+") as other:
         fcntl.flock(other, fcntl.LOCK_EX)
-        monkeypatch.setattr("airpool.runtime.ledger.lock.time", clock)
+        monkeypatch.setattr("airpool_runtime.ledger.ledger.time", clock)
         assert refused(lambda: ledger.charge("a", one)) == "busy"
         assert clock.slept < 0.3
         assert refused(ledger.probe) == "busy"
@@ -250,6 +250,6 @@ def test_a_lock_is_waited_for_while_others_take_turns(device, one, monkeypatch):
                 fcntl.flock(other, fcntl.LOCK_UN)
 
         clock.sleep = sleep
-        monkeypatch.setattr("airpool.runtime.ledger.lock.time", clock)
+        monkeypatch.setattr("airpool_runtime.ledger.ledger.time", clock)
         assert ledger.charge("a", one).new
         assert clock.slept > 2

@@ -1,13 +1,15 @@
 """The fleet view: fed by signed rows, in SQLite and in a real PostgreSQL; never trusted over a device."""
 
 import os
+import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from airpool.runtime.ledger.backup import content, exported, imported, rebuilt
-from airpool.runtime.ledger.fleet import Fleet, FleetReportError
-from airpool.runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger.backup import content, exported, imported, rebuilt
+from airpool_runtime.ledger.fleet import Fleet, FleetReportError
+from airpool_runtime.ledger.refused import SpendingError
 
 
 @pytest.fixture(params=["sqlite", pytest.param("postgres", marks=pytest.mark.check)])
@@ -17,13 +19,13 @@ def view(request, tmp_path):
     fleet = Fleet(url)
     yield fleet
     if request.param == "postgres":
-        for table in ("ledger_charge", "ledger_epoch", "ledger_mechanism", "ledger_origin"):
+        for table in ("ledger_charge", "ledger_epoch", "ledger_mechanism", "ledger_origin", "ledger_version"):
             fleet._base.execute(f"DROP TABLE {table}")
     fleet.close()
 
 
 def test_rows_are_taken_once_and_in_parts(view, told, one):
-    from airpool.runtime.ledger.spending import total
+    from airpool_runtime.ledger.spending import total
 
     assert view.take(type(told)(told.origin, told.texts, told.rows[:4])) == 4
     assert view.take(told) == 2
@@ -115,6 +117,26 @@ def test_a_new_view_is_for_its_owner_alone(tmp_path, told):
 def test_another_url_is_an_error(url):
     with pytest.raises(ValueError, match="sqlite:///FILE or postgresql://"):
         Fleet(url)
+
+
+@pytest.mark.parametrize("statement", ["UPDATE ledger_version SET version = 5", "DROP TABLE ledger_version"])
+def test_a_view_of_another_version_is_refused_by_name_and_left_as_it_is(tmp_path, told, statement):
+    file = tmp_path / "fleet.db"
+    with closing(Fleet(f"sqlite:///{file}")) as view:
+        view.take(told)
+    with closing(sqlite3.connect(file, isolation_level=None)) as base:
+        base.execute(statement)
+    before = file.read_bytes()
+    with pytest.raises(ValueError, match=r"the fleet view .*fleet\.db: its version is (5|none), .* supports 6 alone"):
+        Fleet(f"sqlite:///{file}")
+    assert file.read_bytes() == before
+
+
+def test_another_sqlite_file_is_not_taken_for_a_view(device, told):
+    before = device.path.read_bytes()
+    with pytest.raises(ValueError, match=r"ledger\.db is not a fleet view: it has a table 'budgets'"):
+        Fleet(f"sqlite:///{device.path}")
+    assert device.path.read_bytes() == before
 
 
 @pytest.mark.parametrize(

@@ -7,9 +7,9 @@ import time
 
 import pytest
 
-from airpool.runtime import fleet_keeper, logs
-from airpool.runtime.fleet_keeper import FleetKeeper, ViewUnavailableError
-from airpool.runtime.ledger.fleet import FleetReportError
+from airpool_runtime import logs, telling
+from airpool_runtime.ledger.fleet import FleetReportError
+from airpool_runtime.telling import FleetKeeper, ViewUnavailableError
 
 WAIT = 30.0
 
@@ -37,7 +37,7 @@ def test_rows_are_taken_and_counted(keeper, told):
 
 
 def test_while_the_view_hangs_the_loop_runs_and_the_queue_is_bounded(keeper, monkeypatch):
-    monkeypatch.setattr(fleet_keeper, "_SLOW_SECONDS", 0.0)
+    monkeypatch.setattr(telling, "_SLOW_SECONDS", 0.0)
     release, begun = threading.Event(), threading.Event()
 
     def hangs(_view, _pause):
@@ -49,7 +49,7 @@ def test_while_the_view_hangs_the_loop_runs_and_the_queue_is_bounded(keeper, mon
         first = asyncio.create_task(keeper.done(hangs))
         await until(begun.is_set)
         others = [asyncio.create_task(keeper.done(lambda *_: "after")) for _ in range(20)]
-        await until(lambda: sum(each.done() for each in others) == 20 - fleet_keeper._QUEUED)
+        await until(lambda: sum(each.done() for each in others) == 20 - telling._QUEUED)
         full, status = [each for each in others if each.done()], keeper.status
         release.set()
         return (
@@ -67,7 +67,7 @@ def test_while_the_view_hangs_the_loop_runs_and_the_queue_is_bounded(keeper, mon
 
 
 def test_a_stop_interrupts_a_long_upload_and_leaves_a_hanging_one_behind(keeper, tmp_path, monkeypatch):
-    monkeypatch.setattr(fleet_keeper, "_STOP_SECONDS", 0.3)
+    monkeypatch.setattr(telling, "_STOP_SECONDS", 0.3)
     release = threading.Event()
 
     def endless(_view, pause):
@@ -123,8 +123,8 @@ class Flaky:
 
 @pytest.fixture
 def flaky(monkeypatch):
-    monkeypatch.setattr(fleet_keeper, "Fleet", Flaky)
-    monkeypatch.setattr(fleet_keeper, "_SHORTEST_WAIT", 0.05)
+    monkeypatch.setattr(telling, "Fleet", Flaky)
+    monkeypatch.setattr(telling, "_SHORTEST_WAIT", 0.05)
     for name in ("breaks", "opened", "away"):
         monkeypatch.setattr(Flaky, name, 0)
     return Flaky
@@ -156,13 +156,12 @@ def test_a_lost_connection_is_made_again_and_the_job_done(flaky):
 
 
 def test_a_server_starts_without_its_view_and_says_so(monkeypatch, capfd):
-    httpx, http = pytest.importorskip("httpx"), pytest.importorskip("airpool.runtime.http")
+    httpx, http = pytest.importorskip("httpx"), pytest.importorskip("airpool_runtime.http")
     pytest.importorskip("psycopg")
     from airpool import Network
-    from airpool.runtime.air import Air
-    from airpool.runtime.loopback import LoopbackServer
-    from airpool.runtime.results import ServerCodec
-    from airpool.runtime.server import Server
+    from airpool_runtime.air import Air
+    from airpool_runtime.loopback import LoopbackServer
+    from airpool_runtime.server import Server, ServerCodec
 
     monkeypatch.setattr(logs, "_state", {"role": "server", "on": True})
     net = Network.uniform(num_devices=2, noise_std=0.05, dimension=2)

@@ -1,26 +1,27 @@
-"""Ledgers, keys and network files of earlier releases: this version and later ones go on with them, at the same ε."""
+"""Ledgers, keys and network files of a release: this version and later ones go on with them, at the same ε."""
 
 import hashlib
 import json
 import shutil
+import sqlite3
 import subprocess
 import sys
-from dataclasses import replace
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 from tests.ledger.golden.make import BUDGETS, DEVICE, NETWORKS, identity, tls_keys
 
-from airpool.network import Channel, NetworkError
+from airpool.network import NetworkError
 from airpool.network import file as network_file
-from airpool.runtime import terms
-from airpool.runtime.keys import credentials, secret
-from airpool.runtime.ledger.backup import content, faults
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism, parse
-from airpool.runtime.ledger.refused import SpendingError
-from airpool.runtime.ledger.spending import Use, total
-from airpool.runtime.messages import StatedTerms
+from airpool_runtime import terms
+from airpool_runtime.keys import credentials, secret
+from airpool_runtime.ledger.backup import content, faults
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism, parse, parse_all
+from airpool_runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger.spending import total
+from airpool_runtime.messages import StatedTerms
 
 GOLDEN = Path(__file__).parent / "golden"
 RELEASES = sorted(path.parent.name for path in GOLDEN.glob("*/expected.json"))
@@ -68,10 +69,14 @@ def test_a_golden_ledger_is_whole_costs_the_same_and_goes_on(golden):
     assert network == NETWORKS[kind]
     assert network_file.dump(network) == (folder / f"{kind}.toml").read_text("utf-8")
     one = mechanism(network, device=DEVICE)
-    assert one.digest == expected["mechanism"]
+    (stored,) = found.counts
+    assert (stored.digest, stored.described) == (expected["mechanism"], one.described)
+    for relation, epsilon in expected["epsilon"].items():  # or `mechanism.VERSION` must rise
+        assert total({one: found.counts[stored]}, 1e-5, relation) == pytest.approx(epsilon, rel=1e-9)
     with opened(folder, kind) as ledger:
         assert not ledger.charge(f"{kind} 0", one).new
-        assert ledger.charge("the next one", one, epoch="autumn").new
+        new = ledger.charge("the next one", one, epoch="autumn")
+        assert (new.new, new.row.mechanism) == (True, expected["mechanism"])
         assert ledger.epsilon(1e-5) > expected["epsilon"]["zero-out"]
     assert list(faults(content(path), head=path.with_suffix(".head"), key=key)) == []
 
@@ -92,42 +97,46 @@ def test_a_later_version_with_new_settings_goes_on_with_an_old_ledger(golden):
 
 
 @pytest.mark.parametrize("golden", [(RELEASES[0], "coin")], indirect=True, ids="-".join)
-def test_a_ledger_of_a_newer_version_is_refused_in_words(golden):
-    folder, kind, _ = golden
+def test_rows_of_a_newer_version_with_settings_not_known_here_add_up(golden):
+    folder, kind, expected = golden
     assert later(folder, kind, "new")["new"]
-    with pytest.raises(SpendingError, match=r"newer airpool wrote it, update.*doppler_hz"):
-        opened(folder, kind)
+    with opened(folder, kind) as ledger:
+        assert ledger.epsilon(1e-5) > expected["epsilon"]["zero-out"]
+        assert ledger.charge("after it", mechanism(network_file.read(folder / f"{kind}.toml"), device=DEVICE)).new
+    (*_, newer) = content(folder / f"{kind}.db").counts
+    with pytest.raises(NetworkError, match="doppler_hz"):
+        _ = newer.network
 
 
-def test_a_mechanism_in_other_words_keeps_its_digest_and_is_counted_with_its_equal():
-    """A version that leaves out what this one writes: read, and never counted once for two."""
-    one = mechanism(NETWORKS["coin"], device=DEVICE)
-    body = json.loads(one.text)
-    del body["network"]["channel"]["antennas"]
-    text = json.dumps(body, sort_keys=True, separators=(",", ":"))
-    other = parse(text)
-    assert other.text == text
-    assert other.digest == hashlib.sha256(text.encode()).hexdigest()
-    assert other.network == one.network
-    both = {one: Use(2, 2), other: Use(3, 3)}
-    assert len(both) == 2
-    assert total(both, 1e-5) == total({one: Use(5, 5)}, 1e-5)
-    assert total({other: Use(5, 5)}, 1e-5, "zero-out") == total({one: Use(5, 5)}, 1e-5)
-    assert replace(other, stored="") == one
+def test_a_leak_that_a_newer_version_made_is_refused_in_words():
+    text = mechanism(NETWORKS["coin"], device=DEVICE).text
+    for changed, said in ((text.replace('"Gaussian"', '"Laplace"'), r"leak 'Laplace' is not known: update airpool"),):
+        digest = hashlib.sha256(changed.encode()).hexdigest()
+        with pytest.raises(SpendingError, match=f"newer airpool wrote it, update.*{said}"):
+            parse_all({digest: changed}, Path("ledger.db"))
 
 
-def test_a_row_with_a_k_factor_that_played_no_part_is_read():
-    """Older versions took one with every fading; now it is refused outside a ledger."""
-    one = mechanism(NETWORKS["secure"], device=DEVICE)
-    text = one.text.replace('"k_factor_db":4.8', '"k_factor_db":6.0')
-    assert text != one.text
-    with pytest.raises(NetworkError, match=r"k_factor_db=6\.0 is of fading"):
-        network_file.build(json.loads(text)["network"])
-    other = parse(text)
-    assert (other.network, other.text) == (one.network, text)
-    assert total({other: Use(5, 5)}, 1e-5) == total({one: Use(5, 5)}, 1e-5)
-    rician = replace(NETWORKS["coin"], channel=Channel(fading="rician", k_factor_db=6.0))
-    assert parse(mechanism(rician, device=DEVICE).text).network.channel.k_factor_db == 6.0
+def test_a_changed_leak_is_found(golden_coin):
+    path, _ = golden_coin
+    with closing(sqlite3.connect(path)) as base, base:
+        base.execute("UPDATE mechanism SET text = replace(text, '0.25', '0.75')")
+    with pytest.raises(SpendingError, match=r"mechanism .* was changed"):
+        opened(path.parent, "coin")
+    assert any("was changed" in wrong for wrong in faults(content(path)))
+
+
+@pytest.fixture
+def golden_coin(tmp_path):
+    shutil.copytree(GOLDEN / RELEASES[0], tmp_path / "release")
+    for head in (tmp_path / "release").glob("*.head"):
+        head.chmod(0o600)
+    return tmp_path / "release" / "coin.db", RELEASES[0]
+
+
+def test_a_mechanism_in_other_words_is_refused():
+    text = mechanism(NETWORKS["coin"], device=DEVICE).text
+    with pytest.raises(NetworkError, match="not a mechanism in its canonical form"):
+        parse(json.dumps(json.loads(text), sort_keys=True))
 
 
 @pytest.mark.parametrize("release", RELEASES)

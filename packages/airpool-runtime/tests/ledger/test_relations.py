@@ -7,25 +7,24 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from airpool import Channel, Network, NetworkError, Threshold, guarantee
+from airpool import Channel, Claim, Network, NetworkError, Threshold, guarantee
 from airpool.cli import app
 from airpool.network import Adversary, Devices, Neighbours
-from airpool.runtime.ledger.backup import content
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.fleet import Fleet
-from airpool.runtime.ledger.mechanism import mechanism, parse
-from airpool.runtime.ledger.refused import SpendingError
-from airpool.runtime.ledger.spending import total
+from airpool_runtime.ledger.backup import content
+from airpool_runtime.ledger.budget import Budget
+from airpool_runtime.ledger.fleet import Fleet
+from airpool_runtime.ledger.mechanism import mechanism, parse
+from airpool_runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger.spending import total
 
 # Ten inferences of each: 3.36 if each is accounted for under its own relation.
 ZEROED = Network.uniform(num_devices=12, noise_std=0.1, dimension=784, channel=Channel(noise_std=0.1))
 REMOVED = Network(
     devices=Devices(count=12, noise_std=0.03, participation=(0.05, *(1.0,) * 11)),
     dimension=1,
-    neighbours=Neighbours.REMOVE,
     channel=Channel(noise_std=0.1),
 )
-ONES = [mechanism(net, device=0) for net in (ZEROED, REMOVED)]
+ONES = [mechanism(ZEROED, device=0), mechanism(REMOVED, device=0)]
 TOTALS = {"zero-out": 5.9623, "replace": 14.9474, "remove": 39.926}
 
 
@@ -33,13 +32,9 @@ TOTALS = {"zero-out": 5.9623, "replace": 14.9474, "remove": 39.926}
 def test_a_total_is_for_one_relation(neighbours):
     spent = total(dict.fromkeys(ONES, 10), 1e-5, neighbours)
     assert spent == pytest.approx(TOTALS[neighbours], rel=1e-4)
-    parts = [guarantee(net, neighbours=neighbours, inferences=10, live=True).epsilon[0] for net in (ZEROED, REMOVED)]
+    claim = Claim(neighbours=Neighbours(neighbours), inferences=10, live=True)
+    parts = [guarantee(net, claim).epsilon[0] for net in (ZEROED, REMOVED)]
     assert max(parts) <= spent <= sum(parts)
-
-
-def test_relations_that_differ_are_not_added_up_without_one():
-    with pytest.raises(ValueError, match="give neighbours"):
-        total(dict.fromkeys(ONES, 10), 1e-5)
 
 
 def test_a_budget_refuses_by_its_own_relation(device):
@@ -98,11 +93,11 @@ def test_the_command_line_and_the_fleet_say_which_relation(device, tmp_path):
 
 
 def test_a_mechanism_keeps_the_coordinate_that_an_eavesdropper_makes_devices_add():
-    net = Network.uniform(num_devices=12, noise_std=0.1, dimension=1, neighbours="remove")
+    net = Network.uniform(num_devices=12, noise_std=0.1, dimension=1)
     net = replace(net, adversary=Adversary(2), channel=Channel(noise_std=0.1))
     one = mechanism(net, device=0, live=False)
-    assert total({one: 1}, 1e-5) == pytest.approx(1.6564, abs=1e-4)
-    assert total({one: 1}, 1e-5) >= guarantee(net).epsilon[0]
+    assert total({one: 1}, 1e-5, "remove") == pytest.approx(1.6564, abs=1e-4)
+    assert total({one: 1}, 1e-5, "remove") >= guarantee(net, Claim(neighbours=Neighbours.REMOVE)).epsilon[0]
     assert parse(one.text) == one
     with pytest.raises(NetworkError):
-        parse(one.text.replace('"antennas":2', '"antennas":-2'))
+        _ = parse(one.text.replace('"antennas":2', '"antennas":-2')).network

@@ -6,17 +6,18 @@ import numpy as np
 import pytest
 from typer.testing import CliRunner
 
-from airpool import Channel, Network, NetworkError, Ranking, Threshold, guarantee, write_network
+from airpool import Channel, Claim, Network, NetworkError, Ranking, Threshold, guarantee, write_network
 from airpool.cli import app
+from airpool.network import Neighbours
 from airpool.privacy import compose, gaussian
-from airpool.runtime.ledger.mechanism import mechanism, parse
-from airpool.runtime.ledger.spending import total
+from airpool_runtime.ledger.mechanism import mechanism, parse
+from airpool_runtime.ledger.spending import total
 
 CSI = Channel(csi_error_std=0.1)
 NETWORKS = {
     "certain": {},
     "coin": {"participation": 0.9},
-    "replaced": {"participation": 0.9, "neighbours": "replace"},
+    "replaced": {"participation": 0.9},
     "cover": {"participation": 0.9, "cover_noise": True},
     "threshold": {"scheme": Threshold(score_noise_std=1.0)},
     "ranking": {"scheme": Ranking(score_noise_std=2.0, num_selected=8)},
@@ -33,40 +34,47 @@ def network(request):
     return Network.uniform(num_devices=12, noise_std=0.1, **NETWORKS[request.param])
 
 
+@pytest.fixture
+def relation(request):
+    """The relation of neighbours that the network is asked about."""
+    return Neighbours.REPLACE if request.node.callspec.params["network"] == "replaced" else Neighbours.ZERO_OUT
+
+
 @pytest.mark.parametrize("inferences", [1, 7, 50])
-def test_the_total_is_what_airpool_epsilon_says(network, inferences, tmp_path):
+def test_the_total_is_what_airpool_epsilon_says(network, relation, inferences, tmp_path):
     """Within 1 %, and not below it."""
     for live in (False, True):
-        spent = total({mechanism(network, device=3, live=live): inferences}, network.delta)
-        report = guarantee(network, inferences=inferences, live=live)
+        spent = total({mechanism(network, device=3, live=live): inferences}, 1e-5, relation)
+        claim = Claim(neighbours=relation, inferences=inferences, live=live)
+        report = guarantee(network, claim)
         assert spent == pytest.approx(report.epsilon[3], rel=0.01)
         assert spent >= report.epsilon[3] * (1 - 1e-12)
     if inferences == 7:
-        write_network(network, tmp_path / "net.toml")
+        write_network(network, tmp_path / "net.toml", claim)
         options = ["--network", str(tmp_path / "net.toml"), "--live", "--inferences", "7", "--json"]
         said = CliRunner().invoke(app, ["epsilon", *options])
         said = json.loads(said.stdout)["epsilon"][3]
         assert spent == pytest.approx(float(said), rel=0.01) or (np.isinf(spent) and said == "inf")
 
 
-def test_the_total_is_not_the_local_one(network):
+def test_the_total_is_not_the_local_one(network, relation):
     if network.channel.access == "orthogonal":
         pytest.skip("alone, the local ε is all there is")
-    report = guarantee(network, inferences=20)
-    assert total({mechanism(network, device=3, live=False): 20}, network.delta) < 0.9 * report.epsilon_local[3]
+    report = guarantee(network, Claim(neighbours=relation, inferences=20))
+    assert total({mechanism(network, device=3, live=False): 20}, 1e-5, relation) < 0.9 * report.epsilon_local[3]
 
 
-def test_a_mixture_of_equal_costs_is_the_same_as_one_mechanism(network):
-    """Two names for one mechanism (the target is not part of it, δ is not either; another device is)."""
+def test_a_mixture_of_equal_costs_is_the_same_as_one_mechanism(network, relation):
+    """Two names for one mechanism (the target is not part of it; another device is)."""
     one, same = (mechanism(network, device=k, live=False) for k in (3, 4))
-    together, mixed = total({one: 20}, network.delta), total({one: 12, same: 8}, network.delta)
+    together, mixed = total({one: 20}, 1e-5, relation), total({one: 12, same: 8}, 1e-5, relation)
     assert mixed >= together * (1 - 1e-4)  # both are above the truth, on grids of their own
     assert mixed <= together * (1.6 if not network.channel.redrawn else 1.01)
 
 
-def test_a_mixture_lies_between_its_parts(network):
+def test_a_mixture_lies_between_its_parts(network, relation):
     cheap, dear = mechanism(network, device=3, live=False), mechanism(network, device=3, quorum=8, live=False)
-    low, mixed, high = (total(c, network.delta) for c in ({cheap: 10}, {cheap: 5, dear: 5}, {dear: 10}))
+    low, mixed, high = (total(c, 1e-5, relation) for c in ({cheap: 10}, {cheap: 5, dear: 5}, {dear: 10}))
     assert low * (1 - 1e-4) <= mixed
     assert mixed <= high * (1.6 if not network.channel.redrawn else 1.001)
 
@@ -109,15 +117,15 @@ def test_the_quorum_is_the_noise_floor():
     from dataclasses import replace
 
     missing = replace(network, dropouts=4)
-    assert by_quorum[2] == pytest.approx(float(guarantee(missing, inferences=5, live=True).epsilon[0]), rel=1e-9)
+    assert by_quorum[2] == pytest.approx(float(guarantee(missing, Claim(inferences=5, live=True)).epsilon[0]), rel=1e-9)
 
 
-def test_a_mechanism_reads_back_and_does_not_depend_on_what_a_report_chooses(network):
+def test_a_mechanism_reads_back_and_does_not_depend_on_a_target(network):
     from dataclasses import replace
 
     one = mechanism(network, device=3, quorum=10)
     assert parse(one.text) == one
-    other = replace(network, delta=1e-7, inferences=9, devices=replace(network.devices, epsilon=2.0))
+    other = replace(network, devices=replace(network.devices, epsilon=2.0))
     assert mechanism(other, device=3, quorum=10).digest == one.digest
     assert mechanism(network, device=3, quorum=9).digest != one.digest
     assert mechanism(network, device=2, quorum=10).digest != one.digest
@@ -137,6 +145,6 @@ def test_what_is_no_mechanism_is_an_error(text):
 
 def test_a_mechanism_that_is_not_canonical_is_an_error():
     text = mechanism(Network.uniform(num_devices=3), device=1).text
-    for changed in (text + " ", text.replace('"device":1', '"device":1.0'), text.replace('"device":1', '"device":7')):
+    for changed in (text + " ", text.replace('"device":1', '"device":1.0'), text.replace('"device":1', '"device":-7')):
         with pytest.raises(NetworkError):
             parse(changed)

@@ -3,15 +3,15 @@
 import time
 from functools import cache
 
-from airpool.runtime import shipped
-from airpool.runtime.capture import CameraFrame
+from airpool_runtime import sources
+from airpool_runtime.capture import CameraFrame
 
 BROKEN = {0: "error", 3: "size", 6: "window", 9: "error"}
 
 
 @cache
 def held(device, devices):
-    return shipped.latents("modelnet40", "test", None, device, devices)[0]
+    return sources.held_out_latents("modelnet40", "test", None, device, devices)[0]
 
 
 def seen(number, device, devices):

@@ -7,12 +7,12 @@ import pytest
 
 @pytest.fixture
 def booked():
-    """`secured.booked`, whose ledgers are closed after the test."""
-    secured = pytest.importorskip("airpool.runtime.secured")
+    """`charge.booked`, whose ledgers are closed after the test."""
+    charging = pytest.importorskip("airpool_runtime.charge")
     with ExitStack() as stack:
 
-        def opened(*given):
-            charge = secured.booked(*given)
+        def opened(*given, **options):
+            charge = charging.booked(*given, **options)
             stack.callback(charge.close)
             return charge
 
@@ -22,8 +22,8 @@ def booked():
 @pytest.fixture
 def ledgers(tmp_path, booked):
     """Charges of a network's devices, each in a ledger with one budget of ε; again: of the same files."""
-    authority = pytest.importorskip("airpool.runtime.keys.authority")
-    Budget = pytest.importorskip("airpool.runtime.ledger.budget").Budget
+    authority = pytest.importorskip("airpool_runtime.keys.authority")
+    Budget = pytest.importorskip("airpool_runtime.ledger.budget").Budget
 
     def opened(net, budget, count=4):
         keys = tmp_path / "keys"
@@ -32,7 +32,7 @@ def ledgers(tmp_path, booked):
             for k in range(count):
                 authority.add(keys, f"device-{k}")
             (tmp_path / "ledgers").mkdir()
-        made = [Budget(budget, net.delta)]
+        made = [Budget(budget)]
         return [booked(tmp_path / "ledgers", keys / f"device-{k}" / "identity.key", net, k, made) for k in range(count)]
 
     return opened

@@ -7,21 +7,20 @@ from typing import Any
 
 import numpy as np
 
-from airpool import Network, guarantee
+from airpool import Claim, Network, guarantee
 from airpool.network import Ranking
 from airpool.protocol.inference import Simulation, infer_features
-from airpool.runtime import device as devices
-from airpool.runtime import seeded, transport
-from airpool.runtime.air import Air
-from airpool.runtime.device import Device, Seen
-from airpool.runtime.loopback import LoopbackDevice, LoopbackServer
-from airpool.runtime.ranking import RankingServer
-from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
-from airpool.runtime.results import ServerCodec
-from airpool.runtime.server import Server
-from airpool.runtime.service import AirService, RankingService
-from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server, add_RankingServicer_to_server
 from airpool.schemes.scores import Uncertainty
+from airpool_runtime import device as devices
+from airpool_runtime import seeded, transport
+from airpool_runtime.air import Air
+from airpool_runtime.device import Device, Seen
+from airpool_runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool_runtime.ranking import RankingServer
+from airpool_runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
+from airpool_runtime.server import Server, ServerCodec
+from airpool_runtime.service import AirService, RankingService
+from airpool_runtime.wire_pb2_grpc import add_AirServicer_to_server, add_RankingServicer_to_server
 
 R, CLASSES = 6, 3
 
@@ -50,14 +49,14 @@ def posteriors(objects=8, count=4):
 
 def rows(folder, k=0):
     """The ids in the ledger of a device, of the fixture `ledgers`."""
-    from airpool.runtime.ledger import backup
+    from airpool_runtime.ledger import backup
 
     return [row.inference for row in backup.content(folder / "ledgers" / f"device-{k}.db").rows]
 
 
 def epsilon_of(net, slots):
     """The ε that a ledger has after so many slots."""
-    return float(guarantee(net.one_slot, inferences=slots, live=True).epsilon[0])
+    return float(guarantee(net.one_slot, Claim(inferences=slots, live=True)).epsilon[0])
 
 
 def simulated(net, number, seed=5):

@@ -9,14 +9,14 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from airpool import Channel, Network
+from airpool import Channel, Claim, Network
 from airpool.evaluation.audit.bound import audit
 from airpool.network import file as network_file
 from airpool.protocol.live import live_report
-from airpool.runtime import terms, transport, up
-from airpool.runtime.messages import SlotSignal, Sum
-from airpool.runtime.options import AirOptions, DeviceOptions
-from airpool.runtime.remote import RemoteDevice, RemoteServer
+from airpool_runtime import terms, transport, up
+from airpool_runtime.messages import SlotSignal, Sum
+from airpool_runtime.options import AirOptions, DeviceOptions
+from airpool_runtime.remote import RemoteDevice, RemoteServer
 
 from .game_source import R
 
@@ -28,12 +28,11 @@ NETWORK = Network.uniform(
     weight=1.0,
     noise_std=1 / 1.02,
     dimension=R,
-    delta=DELTA,
     power_dbm=60.0,
     colluders=DEVICES - 1,
     channel=Channel(gamma=1.0),
 )
-CLAIM = live_report(NETWORK).worst
+CLAIM = live_report(NETWORK, Claim(DELTA)).worst
 
 
 async def _colluding(port):
@@ -88,7 +87,7 @@ def game(tmp_path, monkeypatch, network):
 
 def test_the_claim_is_that_of_own_noise_alone():
     assert pytest.approx(1.618, abs=0.01) == CLAIM
-    assert pytest.approx(live_report(NETWORK).epsilon_local[0], rel=1e-6) == CLAIM
+    assert pytest.approx(live_report(NETWORK, Claim(DELTA)).epsilon_local[0], rel=1e-6) == CLAIM
 
 
 def test_a_running_device_keeps_its_promise(tmp_path, monkeypatch):

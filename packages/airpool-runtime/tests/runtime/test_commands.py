@@ -5,14 +5,13 @@ from typing import Any
 
 import pytest
 
-from airpool import Channel, Network, calibrate, guarantee
+from airpool import Channel, Claim, Network, calibrate, guarantee
 from airpool.cli import main
 from airpool.cli.options import NetworkOptions
-from airpool.cli.up import network_of
 from airpool.network import file as network_file
-from airpool.runtime.starting import indices_of
-from airpool.runtime.tally import RunTally
-from airpool.runtime.up import Process, Setup, System
+from airpool_runtime.cli.up import network_of
+from airpool_runtime.roles import indices_of
+from airpool_runtime.up import Process, RunTally, Setup, System
 
 
 def command(monkeypatch, capsys, *args):
@@ -96,16 +95,17 @@ def test_a_range_of_views():
 
 
 def made(epsilon=None, *, live=True, **given):
-    return network_of(NetworkOptions(None, given), epsilon, 0.1, "modelnet40", None, live=live)
+    wanted = NetworkOptions(None, given)
+    return network_of(wanted, wanted.claim(live=live), epsilon, 0.1, "modelnet40", None)
 
 
 def test_up_calibrates_to_epsilon_two_unless_noise_is_given():
     plain = made()
     assert (plain.devices.count, plain.dimension) == (12, 40)
-    assert 1.99 < guarantee(plain, live=True).worst <= 2
+    assert 1.99 < guarantee(plain, Claim(live=True)).worst <= 2
     noisy = made(noise_std=0.3, devices=3)
     assert noisy.devices.noise_std == (0.3,) * 3
-    assert guarantee(made(3.0, scheme="2.1"), live=True).worst <= 3
+    assert guarantee(made(3.0, scheme="2.1"), Claim(live=True)).worst <= 3
 
 
 RICIAN: dict[str, Any] = {"fading": "rician", "power_rule": "backoff"}
@@ -127,22 +127,24 @@ RICIAN: dict[str, Any] = {"fading": "rician", "power_rule": "backoff"}
     ids=str,
 )
 def test_up_meets_its_target_with_the_noise_that_its_devices_draw(given):
-    assert guarantee(made(3.0, **given), live=True).worst <= 3
+    claim = NetworkOptions(None, given).claim(live=True)
+    assert guarantee(made(3.0, **given), claim).worst <= 3
 
 
 def test_seeded_processes_need_no_live_noise():
     assert guarantee(made(**RICIAN, live=False)).worst == pytest.approx(2)
-    assert guarantee(made(**RICIAN, live=False), live=True).worst > 8
+    assert guarantee(made(**RICIAN, live=False), Claim(live=True)).worst > 8
 
 
 def test_up_warns_where_the_target_of_a_file_is_missed(tmp_path, capsys):
     net = Network.uniform(num_devices=12, dimension=40, channel=Channel(**RICIAN))
+    wanted = NetworkOptions(tmp_path / "net.toml", {})
     for live, warned in ((True, False), (False, True)):
-        network_file.write(calibrate(net, epsilon=2.0, live=live), tmp_path / "net.toml")
-        network_of(NetworkOptions(tmp_path / "net.toml", {}), None, 0.1, "modelnet40", None, live=True)
+        network_file.write(calibrate(net, Claim(live=live), epsilon=2.0), tmp_path / "net.toml")
+        network_of(wanted, Claim(live=True), None, 0.1, "modelnet40", None)
         told = capsys.readouterr().err
         assert ("ε of device 0 is 8.346, above its target of 2" in told) == warned
-    network_of(NetworkOptions(tmp_path / "net.toml", {}), None, 0.1, "modelnet40", None, live=False)
+    network_of(wanted, Claim(), None, 0.1, "modelnet40", None)
     assert "warning" not in capsys.readouterr().err
 
 

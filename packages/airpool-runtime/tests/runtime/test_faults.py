@@ -11,15 +11,16 @@ import pytest
 
 from airpool import Ranking
 from airpool.network import Channel
-from airpool.runtime import logs, terms, transport
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.air import Air
-from airpool.runtime.charge import Counted, NotSentError
-from airpool.runtime.medium import ServerPort
-from airpool.runtime.messages import DisconnectedError, RejectedError, SlotSignal, StatedTerms, Sum, WithdrawalReason
-from airpool.runtime.ranking import RankingServer
-from airpool.runtime.server import Server
-from airpool.runtime.wire_pb2_grpc import AirStub
+from airpool_runtime import logs, terms, transport
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.air import Air
+from airpool_runtime.charge import Counted, NotSentError
+from airpool_runtime.medium import ServerPort
+from airpool_runtime.messages import DisconnectedError, RejectedError, SlotSignal, StatedTerms, Sum, WithdrawalReason
+from airpool_runtime.ranking import RankingServer
+from airpool_runtime.remote import PROTOCOL, RemoteDevice, RemoteServer
+from airpool_runtime.server import Server
+from airpool_runtime.wire_pb2_grpc import AirStub
 
 from .systems import R, decoder, network, small
 
@@ -45,7 +46,8 @@ async def _misbehaves(port, told, how):
         case "sends no samples":
             await port.transmit([SlotSignal(told.id, np.ones(0), 1.0)])
         case "sends half a number":
-            await port._write(wire.FromDevice(signal=wire.Signal(id=told.id, samples=b"abc", scale=1.0)))
+            half = wire.Signal(id=told.id, samples=b"abc", scale=1.0)
+            await port._write(wire.FromDevice(answers=wire.Answers(signals=[half])))
         case "replays an old slot":
             await port.transmit([SlotSignal("0" * 32, good, 1.0)])
             await port.withdraw(told.id, WithdrawalReason.BUDGET)
@@ -166,7 +168,7 @@ def test_a_second_device_of_the_same_index_is_not_welcome():
 def test_a_live_device_does_not_take_part_over_a_simulated_air():
     async def play():
         with pytest.raises(RejectedError, match="a live device cannot take part over a simulated air"):
-            Air(network(), seed=1).connect(0, lambda _: None, simulated=False)
+            Air(network(), seed=1).connect(0, lambda _: None, simulated=False, stated=terms.stated(network()))
 
     asyncio.run(play())
 
@@ -178,6 +180,32 @@ def test_a_device_must_say_hello_first():
             await stream.write(wire.FromDevice(ready=wire.Ready()))
             with pytest.raises(grpc.aio.AioRpcError, match="says hello first"):
                 await stream.read()
+
+    asyncio.run(play())
+
+
+def test_a_device_of_another_wire_version_is_refused_by_name():
+    async def play():
+        async with small(network(), "grpc", running=()) as system:
+            stream = AirStub(system.channel).Connect()
+            await stream.write(wire.FromDevice(hello=wire.Hello(device=0, protocol=PROTOCOL + 1)))
+            with pytest.raises(grpc.aio.AioRpcError, match="device 0 speaks version 2 of the wire, this air version 1"):
+                await stream.read()
+
+    asyncio.run(play())
+
+
+def test_device_and_server_say_that_the_air_speaks_another_version_of_the_wire():
+    async def play():
+        server, at = await transport.serve("127.0.0.1:0", lambda _: None)
+        try:
+            async with transport.channel(at, role="air") as channel:
+                with pytest.raises(DisconnectedError, match="the air speaks another version of the wire"):
+                    await RemoteDevice.opened(channel, 0, simulated=False, network=network())
+                with pytest.raises(DisconnectedError, match="the air speaks another version of the wire"):
+                    await RemoteServer(channel, slot_seconds=1.0).status()
+        finally:
+            await server.stop(0)
 
     asyncio.run(play())
 
@@ -312,11 +340,11 @@ def test_without_the_ranking_server_the_slot_is_withheld():
     "asked",
     [
         "",
-        "version = 2",
-        "version = 2\ndevices = 3",
+        "version = 3",
+        "version = 3\ndevices = 3",
         "[devices",
-        "version = 2\n[devices]\ncount = 10000000",
-        "version = 1" + "0" * 5000,
+        "version = 3\n[devices]\ncount = 10000000",
+        "version = 3" + "0" * 5000,
         "[devices]\ncount = 0x" + "f" * 5000,
         "a" * 10_000,
         ".".join("a" * 20_000) + " = 1",  # 29 s in a parser of TOML
@@ -332,10 +360,10 @@ def test_a_network_file_that_is_none_is_refused(asked):
 
 def test_an_announcement_is_paid_for_once_and_answered_once():
     spent = Counted()
-    spent.charge("a")
+    spent.charge_all([("a", "")])
     with pytest.raises(NotSentError, match="announced before"):
-        spent.charge("a")
-    spent.charge("b")
+        spent.charge_all([("a", "")])
+    spent.charge_all([("b", "")])
     assert spent.spent == 2
 
 

@@ -5,10 +5,10 @@ import random
 
 import httpx
 import pytest
-from benchmarks import fuzz
 
-from airpool.runtime import logs
-from airpool.runtime.http import Web
+from airpool_runtime import logs
+from airpool_runtime.http import Web
+from benchmarks import fuzz
 
 from .systems import network, small
 

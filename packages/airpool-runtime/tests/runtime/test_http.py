@@ -9,11 +9,11 @@ from typing import Any, cast
 import httpx
 import pytest
 
-from airpool.runtime import idempotency
-from airpool.runtime.http import Web, app
-from airpool.runtime.idempotency import Repeats, StartedInference
-from airpool.runtime.messages import DisconnectedError
-from airpool.runtime.results import InferenceResult
+from airpool_runtime import idempotency
+from airpool_runtime.http import Web, app
+from airpool_runtime.idempotency import Repeats, StartedInference
+from airpool_runtime.messages import DisconnectedError
+from airpool_runtime.server import InferenceResult
 
 from .systems import network, small
 

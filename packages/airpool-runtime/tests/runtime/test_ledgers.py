@@ -11,19 +11,19 @@ from pathlib import Path
 import grpc
 import pytest
 
-from airpool import Network, guarantee, write_network
-from airpool.runtime import secured, telling, transport, up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.charge import NotSentError
-from airpool.runtime.fleet_keeper import FleetKeeper
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger import backup
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.fleet import Fleet
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
-from airpool.runtime.standing import FORGIVEN_AFTER
-from airpool.runtime.wire_pb2_grpc import FleetServicer, FleetStub, add_FleetServicer_to_server
+from airpool import Claim, Network, guarantee, write_network
+from airpool_runtime import secured, telling, transport, up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.charge import NotSentError
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger import backup
+from airpool_runtime.ledger.budget import Budget
+from airpool_runtime.ledger.fleet import Fleet
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
+from airpool_runtime.standing import FORGIVEN_AFTER
+from airpool_runtime.telling import FleetKeeper
+from airpool_runtime.wire_pb2_grpc import FleetServicer, FleetStub, add_FleetServicer_to_server
 
 from .systems import network, small
 
@@ -39,7 +39,7 @@ def keys_for(folder, count):
 
 
 def epsilon_of(net, number, k=0):
-    return float(guarantee(net, inferences=number, live=True).epsilon[k])
+    return float(guarantee(net, Claim(inferences=number, live=True)).epsilon[k])
 
 
 # In one process
@@ -49,7 +49,7 @@ def epsilon_of(net, number, k=0):
 def test_the_inference_beyond_the_budget_is_not_transmitted_after_restarts_too(medium, tmp_path, booked):
     net, keys = network(), keys_for(tmp_path / "keys", 4)
     (tmp_path / "ledgers").mkdir()
-    budgets = [Budget(epsilon_of(net, 5), net.delta)]
+    budgets = [Budget(epsilon_of(net, 5))]
 
     async def play(number):
         charges = [
@@ -86,13 +86,13 @@ def test_silent_rounds_are_charged_too(tmp_path, booked):
 def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path, booked):
     net, keys = network(), keys_for(tmp_path / "keys", 1)
     charge = booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", net, 0, [])
-    charge.charge("a")
+    charge.charge_all([("a", "")])
     with pytest.raises(NotSentError, match="charged before"):
-        charge.charge("a")
+        charge.charge_all([("a", "")])
     charge._ledger.path.unlink()
     assert (charge.refusal() or "").startswith("missing: ")
     with pytest.raises(NotSentError, match="missing: "):
-        charge.charge("b")
+        charge.charge_all([("b", "")])
 
 
 @pytest.mark.parametrize(
@@ -113,7 +113,7 @@ def test_an_announcement_that_is_repeated_is_not_answered_again(tmp_path, booked
 )
 def test_options_that_do_not_fit_are_an_error_of_one_line(options, said, refused, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
-    monkeypatch.setattr("airpool.runtime.logs._state", {"role": "", "on": False})
+    monkeypatch.setattr("airpool_runtime.logs._state", {"role": "", "on": False})
     keys_for(tmp_path / "keys", 2)
     write_network(NET, "net.toml")
     view = [] if "--device" in options else ["--device", "0"]
@@ -151,7 +151,7 @@ def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monk
     path, key = tmp_path / "ledger.db", keys / "device-0" / "identity.key"
 
     def open_ledger(seen=None):
-        return booked(path, key, net, 0, [], secured.Kept(seen=seen))
+        return booked(path, key, net, 0, [], seen=seen)
 
     async def play():
         async with telling_server(tmp_path, keys) as (view, channels):
@@ -160,7 +160,7 @@ def test_devices_tell_the_fleet_and_learn_that_they_were_restored(tmp_path, monk
             assert await telling.newest(mine, public) is None
             charge = open_ledger()
             for i in range(7):
-                charge.charge(f"{i}")
+                charge.charge_all([(f"{i}", "")])
             assert await telling.tell(mine, path) == 7
             assert await telling.tell(mine, path) == 0
             with pytest.raises(grpc.aio.AioRpcError, match="device-1 must not speak for device-0"):
@@ -188,7 +188,7 @@ def test_a_view_that_answers_nonsense_changes_nothing(tmp_path, monkeypatch, row
     monkeypatch.setattr(telling, "_EVERY_SECONDS", 0.05)
     keys = keys_for(tmp_path / "keys", 1)
     charge = booked(tmp_path / "ledger.db", keys / "device-0" / "identity.key", network(), 0, [])
-    charge.charge("a")
+    charge.charge_all([("a", "")])
 
     async def play():
         server, at = await transport.serve("127.0.0.1:0", lambda it: add_FleetServicer_to_server(Liar(), it))

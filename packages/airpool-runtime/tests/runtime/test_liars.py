@@ -2,17 +2,21 @@
 
 import asyncio
 import os
+import shutil
 
 import pytest
 
 from airpool.network import Channel
-from airpool.runtime import up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.charge import Counted
-from airpool.runtime.medium import PortOptions
-from airpool.runtime.secure import client, identities, messages, shamir
-from airpool.runtime.secure.messages import Kind, kind_of
-from airpool.runtime.secure_device import SecureDevice, secured_by
+from airpool.protocol import traffic
+from airpool_runtime import secure_medium as rosters
+from airpool_runtime import up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.charge import Counted
+from airpool_runtime.keys import authority
+from airpool_runtime.medium import PortOptions
+from airpool_runtime.secure import client, shamir
+from airpool_runtime.secure.messages import Kind, kind_of
+from airpool_runtime.secure_medium import SecureDevice, secured_by
 
 from .systems import network, small
 
@@ -35,7 +39,7 @@ class LyingClient(client.Client):
     def answer(self, message):
         kind, answer = kind_of(message), super().answer(message)
         head, body = answer[:17], answer[17:]
-        sealed = (COUNT - 1) * messages.ciphertext_size(1)
+        sealed = (COUNT - 1) * traffic.ciphertext_size(1)
         match self.trick, kind:
             case "garbage ciphertexts", Kind.ANNOUNCEMENT:
                 return head + os.urandom(sealed) + body[sealed:]
@@ -73,12 +77,12 @@ class Liar(SecureDevice):
 
 def lying(folder, trick):
     """Ports of all devices, of which one lies."""
-    honest = secured_by(NET, range(COUNT), PortOptions(identities=folder, quorum=OPTIONS["quorum"]))
+    honest = secured_by(NET, range(COUNT), PortOptions(keys=folder, quorum=OPTIONS["quorum"]))
 
     def port(line, k):
         if k != LIAR:
             return honest(line, k)
-        found = Liar(line, identities.session(folder, k), NET, **OPTIONS)
+        found = Liar(line, rosters.session_of(folder, k, COUNT), NET, **OPTIONS)
         found.trick = trick
         return found
 
@@ -88,7 +92,7 @@ def lying(folder, trick):
 async def played(folder, trick, *, roster, medium="loopback"):
     """Results, charges of the honest devices, and the faults that the hub's status names."""
     charges = {k: Counted() for k in range(COUNT)}
-    options = PortOptions(identities=folder if roster else None)
+    options = PortOptions(keys=folder / "air" if roster else None)
     how = {"secured": lying(folder, trick), "charges": charges, "options": options, **OPTIONS}
     async with small(NET, medium, patience=0.5 if roster else 5.0, **how) as system:
         results = await system.infer(ROUNDS)
@@ -99,8 +103,8 @@ async def played(folder, trick, *, roster, medium="loopback"):
 
 @pytest.fixture
 def folder(tmp_path):
-    identities.write(tmp_path, COUNT)
-    return tmp_path
+    authority.create(tmp_path / "keys", devices=COUNT)
+    return tmp_path / "keys"
 
 
 @pytest.mark.parametrize("trick", [*BAD_ADVERTS, *LIES])
@@ -132,19 +136,17 @@ def test_over_grpc_a_liar_is_named_in_what_the_server_answers(folder):
 
 @pytest.mark.check
 def test_over_processes_a_device_of_another_identity_is_left_out_and_the_others_answer(tmp_path):
-    """Device 3's private key is another one than the roster of the others and of the hub has."""
+    """Device 3 was issued another identity, which the rosters of the others and of the hub do not have."""
 
     async def play():
         setup = up.Setup(network(COUNT, dimension=40, channel=NET.channel, dropouts=1), COUNT, quorum=COUNT - 1)
         async with up.running(setup) as system, up.client(system) as asked:
-            log, folder = system.folder / f"device {LIAR}-{LIAR}.log", system.folder / "identities"
+            log, keys = system.folder / f"device {LIAR}-{LIAR}.log", system.folder / "keys"
             await system.roles[f"device {LIAR}-{LIAR}"].stop()
-            private, roster = folder / f"device-{LIAR}.key", (folder / "roster.txt").read_text().split()
-            strange = tmp_path / "strange"
-            identities.write(strange, COUNT)
-            os.replace(strange / f"device-{LIAR}.key", private)
-            roster[LIAR] = (strange / "roster.txt").read_text().split()[LIAR]
-            (folder / "roster.txt").write_text("\n".join(roster))
+            later = shutil.copytree(keys, tmp_path / "later")
+            authority.revoke(later, f"device-{LIAR}")
+            authority.reissue(later, f"device-{LIAR}")
+            shutil.copytree(later / f"device-{LIAR}", keys / f"device-{LIAR}", dirs_exist_ok=True)
             await system.start(f"device {LIAR}-{LIAR}")
             results = [await asked.Infer(wire.Nothing(), timeout=60) for _ in range(ROUNDS)]
             return results, log.read_text()

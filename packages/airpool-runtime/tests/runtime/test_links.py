@@ -4,12 +4,12 @@ import asyncio
 
 import pytest
 
-from airpool.runtime import transport
-from airpool.runtime.air import Air
-from airpool.runtime.messages import DisconnectedError
-from airpool.runtime.remote import RemoteDevice
-from airpool.runtime.service import AirService
-from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
+from airpool_runtime import transport
+from airpool_runtime.air import Air
+from airpool_runtime.messages import DisconnectedError
+from airpool_runtime.remote import RemoteDevice
+from airpool_runtime.service import AirService
+from airpool_runtime.wire_pb2_grpc import add_AirServicer_to_server
 
 from .systems import network
 

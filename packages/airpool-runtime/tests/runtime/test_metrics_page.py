@@ -10,14 +10,13 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from airpool.runtime.charge import Counted, Spent
-from airpool.runtime.condition import Condition
-from airpool.runtime.metrics import Metrics
-from airpool.runtime.role_metrics import RoleMetrics
+from airpool_runtime.charge import Counted, Spent
+from airpool_runtime.metrics import Metrics, RoleMetrics
+from airpool_runtime.seeing import Condition
 
 from .systems import network, small
 
-ROOT = Path(__file__).resolve().parents[2]
+ROOT = Path(__file__).resolve().parents[4]
 DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "airpool.json").read_text("utf-8"))
 
 

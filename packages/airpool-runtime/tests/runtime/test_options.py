@@ -8,13 +8,14 @@ from typing import Any, cast
 
 import pytest
 
-from airpool import Network
-from airpool.cli import main
-from airpool.cli.running import merged
+from airpool import Claim, Network
+from airpool.cli import load_command, main
+from airpool.network import Neighbours
 from airpool.network import file as network_file
-from airpool.runtime import options as o
-from airpool.runtime import up
-from airpool.runtime.keys import authority
+from airpool_runtime import options as o
+from airpool_runtime import up
+from airpool_runtime.cli.running import merged
+from airpool_runtime.keys import authority
 
 
 def command(monkeypatch, capsys, *args):
@@ -91,15 +92,6 @@ def test_secrets_come_from_the_environment_and_are_not_shown(folder, monkeypatch
     assert o.made(o.ServerOptions, given, {"fleet": "sqlite:///flag.db"}).fleet == "sqlite:///flag.db"
 
 
-def test_the_old_name_of_device_works_with_a_warning(folder, monkeypatch, capsys):
-    words = ("device", "--network", folder / "net.toml", "--air", "127.0.0.1:1", "--view", "4")
-    code, _, err = command(monkeypatch, capsys, *words)
-    first, last = err.strip().splitlines()
-    assert json.loads(first)["reason"] == "--view is the old name of --device, and is gone in the next version"
-    assert "--device 4 must be from 0 to 3" in last
-    assert code == 2
-
-
 def test_a_file_of_another_role_is_refused(folder, monkeypatch, capsys):
     code, _, err = command(monkeypatch, capsys, "air", "--config", written(folder, DEVICE))
     assert code == 2
@@ -147,8 +139,8 @@ def test_check_finds_nothing_wrong_and_opens_no_socket(folder, keys, role, monke
 
     monkeypatch.setattr(socket.socket, "connect", forbidden)
     monkeypatch.setattr(socket.socket, "bind", forbidden)
-    monkeypatch.setattr("airpool.runtime.transport.serve", forbidden)
-    monkeypatch.setattr("airpool.runtime.transport.channel", forbidden)
+    monkeypatch.setattr("airpool_runtime.transport.serve", forbidden)
+    monkeypatch.setattr("airpool_runtime.transport.channel", forbidden)
     before = {path: path.stat().st_mtime_ns for path in folder.rglob("*")} | {written(folder, FILES[role]): None}
     code, out, err = command(monkeypatch, capsys, "check", folder / "role.toml")
     assert (code, err) == (0, "")
@@ -180,8 +172,8 @@ def test_check_says_what_a_start_would(folder, keys, role, more, why, monkeypatc
 
 
 def test_check_finds_a_damaged_ledger(folder, keys, monkeypatch, capsys):
-    from airpool.runtime.ledger.ledger import Ledger
-    from airpool.runtime.ledger.mechanism import mechanism
+    from airpool_runtime.ledger.ledger import Ledger
+    from airpool_runtime.ledger.mechanism import mechanism
 
     with Ledger(folder / "l.db", keys / "device-3" / "identity.key", device="device-3") as ledger:
         ledger.charge("a", mechanism(network_file.read(folder / "net.toml"), device=3))
@@ -197,15 +189,24 @@ def test_every_option_has_a_flag_with_help():
     import typer
 
     for role, kind in o.ROLES.items():
-        loaded = typer.main.get_command(__import__(f"airpool.cli.{role}", fromlist=["app"]).app)
+        loaded = typer.main.get_command(load_command(role))
         flags = {name for parameter in loaded.params for name in parameter.opts}
         known = o.flags_of(kind)
         for f in fields(kind):
             assert known[f.name].secret or (f"--{f.name.replace('_', '-')}" in flags and known[f.name].help)
 
 
+def test_budgets_are_of_the_claim_of_the_file(folder):
+    from airpool_runtime.charge import budgets_of
+
+    given = {"network": folder / "net.toml", "air": "127.0.0.1:1", "device": "0", "budget_epsilon": 1.0}
+    net, claim = network_file.read(folder / "net.toml"), Claim(1e-6, Neighbours.REMOVE)
+    (budget,) = budgets_of(o.made(o.DeviceOptions, given), net, claim)
+    assert (budget.delta, budget.neighbours) == (1e-6, "remove")
+
+
 def test_a_range_of_devices_is_checked_before_it_is_listed():
-    from airpool.runtime.starting import indices_of
+    from airpool_runtime.roles import indices_of
 
     with pytest.raises(ValueError, match="--device 0-99999999999999 must be from 0 to 3"):
         indices_of("0-99999999999999", 4)

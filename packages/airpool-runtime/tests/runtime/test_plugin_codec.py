@@ -18,12 +18,12 @@ from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import training as codec_training
 from airpool.models.codecs.training import CodecRecipe, TrainingObjects, setting
 from airpool.protocol.inference import Simulation, infer_features
-from airpool.runtime import seeded, shipped
-from airpool.runtime.server import codec_of
+from airpool_runtime import seeded, sources
+from airpool_runtime.server import codec_of
 
 from .systems import small
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins" / "codec.py"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "plugins" / "codec.py"
 DEVICES, R = 4, 16
 
 
@@ -84,15 +84,15 @@ def test_the_simulator_takes_it_wherever_a_codec_is_named(file, scheme):
 def test_it_is_the_same_in_numpy_and_in_torch(file):
     held = airpool.load("modelnet40").held_out("validation", codec=file)
     for k in (0, DEVICES - 1):
-        latents, _ = shipped.latents("modelnet40", "validation", file, k, DEVICES)
-        own = held.fitted(DEVICES).latents[shipped.order(len(held)), k]
+        latents, _ = sources.held_out_latents("modelnet40", "validation", file, k, DEVICES)
+        own = held.fitted(DEVICES).latents[sources.order(len(held)), k]
         np.testing.assert_allclose(latents, own, atol=3e-6)
 
 
 @pytest.mark.parametrize("medium", ["loopback", "grpc"])
 def test_devices_and_server_run_it(file, medium):
     net = network(participation=0.9)
-    each = [shipped.latents("modelnet40", "test", file, k, DEVICES) for k in range(DEVICES)]
+    each = [sources.held_out_latents("modelnet40", "test", file, k, DEVICES) for k in range(DEVICES)]
     z, p = (np.stack([pair[part] for pair in each], axis=1) for part in (0, 1))
     codec = codec_of("modelnet40", net, codec=file)
 

@@ -9,12 +9,12 @@ import pytest
 
 import airpool
 from airpool._support import plugins
-from airpool.runtime.air import Air
-from airpool.runtime.medium import MEDIA
+from airpool_runtime.air import Air
+from airpool_runtime.medium import MEDIA
 
 from .systems import network, simulated, small
 
-EXAMPLE = Path(__file__).parents[2] / "examples/plugins/medium.py"
+EXAMPLE = Path(__file__).parents[4] / "examples/plugins/medium.py"
 
 
 @pytest.fixture(autouse=True)

@@ -17,10 +17,10 @@ import airpool
 from airpool import Network, Ranking, calibrate
 from airpool.protocol.inference import Simulation, infer_features
 from airpool.radio.link import level
-from airpool.runtime import seeded, shipped, transport, up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.tally import RunTally
-from airpool.runtime.wire_pb2_grpc import InferencesStub
+from airpool_runtime import seeded, sources, transport, up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.up import RunTally
+from airpool_runtime.wire_pb2_grpc import InferencesStub
 
 pytestmark = pytest.mark.check
 
@@ -144,7 +144,7 @@ async def _killed_server(system):
 
 def test_a_thousand_inferences_of_twelve_processes():
     """None lost, none doubled, and as accurate as the simulator."""
-    net, labels = calibrate(network(12), epsilon=2.0), shipped.labels("modelnet40", "test")
+    net, labels = calibrate(network(12), epsilon=2.0), sources.held_out_labels("modelnet40", "test")
     count = 1_000
 
     async def play():
@@ -166,7 +166,7 @@ def test_a_thousand_inferences_of_twelve_processes():
     from airpool.evaluation.evaluate import evaluate
     from airpool.evaluation.objects import EncodedObjects
 
-    first = shipped.order(len(held.labels))[:count]
+    first = sources.order(len(held.labels))[:count]
     expected = evaluate(
         EncodedObjects(held.latents[first], held.labels[first], model.codec().server), net, trials=20, seed=0
     ).record()["accuracy_mean"]
@@ -245,7 +245,7 @@ def test_a_simulated_run_of_processes_gives_what_the_simulator_gives():
 
     for result in asyncio.run(play()):
         i = result.number
-        place = shipped.order(len(held.labels))[i]
+        place = sources.order(len(held.labels))[i]
         out = infer_features(
             held.latents[place : place + 1].double().numpy(),
             net,

@@ -8,17 +8,17 @@ import numpy as np
 import pytest
 
 from airpool import Ranking
-from airpool.runtime import device as devices
-from airpool.runtime import logs, terms
-from airpool.runtime.air import Air
-from airpool.runtime.charge import Counted, NotSentError
-from airpool.runtime.device import Device, Seen
-from airpool.runtime.http import app
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger import head
-from airpool.runtime.messages import DisconnectedError, RejectedError, SlotSignal, WithdrawalReason
-from airpool.runtime.server import Server
-from airpool.runtime.standing import FIRST_SECONDS, FORGIVEN_AFTER, Standing
+from airpool_runtime import device as devices
+from airpool_runtime import logs, terms
+from airpool_runtime.air import Air
+from airpool_runtime.charge import Counted, NotSentError
+from airpool_runtime.device import Device, Seen
+from airpool_runtime.http import app
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger import head
+from airpool_runtime.messages import DisconnectedError, RejectedError, SlotSignal, WithdrawalReason
+from airpool_runtime.server import Server
+from airpool_runtime.standing import FIRST_SECONDS, FORGIVEN_AFTER, Standing
 
 from .systems import R, decoder, epsilon_of, latents, network, rows, small
 
@@ -177,7 +177,7 @@ def test_a_withdrawal_says_why_and_never_of_the_view(capsys, monkeypatch):
 
 
 def wire_reasons():
-    from airpool.runtime import wire_pb2 as wire
+    from airpool_runtime import wire_pb2 as wire
 
     return wire.Reason.keys()
 
@@ -338,7 +338,7 @@ def test_an_announcement_that_comes_again_is_not_answered_twice():
             async def withdraw(self, id, reason):
                 said.append((id, reason))
 
-        from airpool.runtime.messages import Announcement
+        from airpool_runtime.messages import Announcement
 
         told = [Announcement(name, 0, 1.0, terms.stated(net).digest, 1) for name in "aba"]
         await devices.answer(device, Port(), tuple(told))  # pyright: ignore[reportArgumentType]
@@ -391,7 +391,7 @@ def test_inferences_that_wait_are_answered_when_the_server_stops():
 def test_a_signal_of_a_slot_that_is_over_is_not_added_to_the_next():
     async def play():
         air = Air(network(1), patience=0.1, slot_seconds=0.1)
-        air.connect(0, lambda _: None, simulated=False)
+        air.connect(0, lambda _: None, simulated=False, stated=terms.stated(air.network))
         with pytest.raises(RejectedError, match="late, or of another slot"):
             air.take(0, SlotSignal("x", np.zeros(R), 0.0))
 

@@ -7,19 +7,19 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airpool import Network, Ranking, Threshold, guarantee
-from airpool.network import Channel, NetworkError
+from airpool import Claim, Network, Ranking, Threshold, guarantee
+from airpool.network import Channel, Neighbours, NetworkError
 from airpool.protocol import live
 from airpool.protocol.live import live_report
 from airpool.radio.link import link_of
-from airpool.runtime import seeded, terms
-from airpool.runtime.air import Air
-from airpool.runtime.charge import Counted
-from airpool.runtime.condition import Condition
-from airpool.runtime.device import Device, Seen, answer
-from airpool.runtime.messages import Announcement, DisconnectedError, RejectedError, SlotSignal, Withheld
-from airpool.runtime.seeing import seen
-from airpool.runtime.server import Server
+from airpool_runtime import seeded, terms
+from airpool_runtime.air import Air
+from airpool_runtime.charge import Charge, Counted
+from airpool_runtime.device import Device, Seen, answer
+from airpool_runtime.loopback import LoopbackServer
+from airpool_runtime.messages import Announcement, DisconnectedError, RejectedError, SlotSignal, Withheld
+from airpool_runtime.seeing import Condition, seen
+from airpool_runtime.server import Server
 
 from .systems import R, decoder, epsilon_of, latents, network, rows, simulated, small
 
@@ -122,9 +122,9 @@ def test_gains_are_new_in_every_inference_unless_the_channel_stands_still(redraw
 def test_an_air_that_starts_anew_announces_a_new_epoch_and_the_device_books_it(medium):
     net, booked = network(1, channel=Channel(fading="rician", redrawn=False)), []
 
-    class Noted:
-        def charge(self, inference_id, epoch=""):
-            booked.append(epoch)
+    class Noted(Charge):
+        def charge_all(self, inferences):
+            booked.extend(epoch for _, epoch in inferences)
 
     async def play(seed=None):
         async with small(net, medium, charges=[Noted()], seed=seed) as system:
@@ -141,9 +141,9 @@ def test_an_air_that_starts_anew_announces_a_new_epoch_and_the_device_books_it(m
 def test_a_device_that_is_told_no_epoch_counts_a_new_one(given):
     booked = []
 
-    class Noted:
-        def charge(self, inference_id, epoch=""):
-            booked.append(epoch)
+    class Noted(Charge):
+        def charge_all(self, inferences):
+            booked.extend(epoch for _, epoch in inferences)
 
     assert answers(Device(0, network(), lambda _: Seen(np.ones(R)), Noted()), epoch=given) == ["sent"]
     assert booked == [""]
@@ -193,6 +193,20 @@ def test_with_dropouts_a_smaller_quorum_does_and_epsilon_is_that_of_the_fewest()
     assert result.guarantee.device == live_report(net).worst > guarantee(network()).worst
 
 
+def test_a_server_states_the_guarantee_of_its_claim():
+    net, claim = network(), Claim(1e-6, Neighbours.REPLACE, 3)
+    port = LoopbackServer(Air(net))
+    running, seeded_one = (Server(net, decoder(), port, claim=claim, simulated=each) for each in (False, True))
+    assert running.guarantee.device == live_report(net, claim).worst > live_report(net).worst
+    assert seeded_one.guarantee.device == guarantee(net, claim).worst
+    assert (running.guarantee.delta, running.guarantee.neighbours) == (1e-6, "replace")
+
+
+def test_a_device_does_not_start_where_live_noise_does_not_support_its_claim():
+    with pytest.raises(ValueError, match=r"delta=1e-60 must be >= .*, what live noise supports"):
+        Device(0, network(), lambda _: Seen(np.ones(R)), claim=Claim(1e-60))
+
+
 def test_a_quorum_below_what_epsilon_counts_on_is_refused():
     with pytest.raises(ValueError, match=r"quorum=2 must be from 3 to 4: .* less its dropouts=1"):
         Air(network(dropouts=1), quorum=2)
@@ -226,8 +240,8 @@ def test_silent_rounds_are_spent_too():
 def test_the_charge_comes_before_the_view_is_taken():
     order = []
 
-    class Noted:
-        def charge(self, inference_id, epoch=""):
+    class Noted(Charge):
+        def charge_all(self, inferences):
             order.append("charge")
 
     def source(_):
@@ -237,7 +251,7 @@ def test_the_charge_comes_before_the_view_is_taken():
     async def play():
         net = network(1)
         async with small(net, running=()) as system:
-            from airpool.runtime import device as devices
+            from airpool_runtime import device as devices
 
             port = await system.open_port(0)
             task = asyncio.create_task(devices.run(Device(0, net, source, Noted()), port))
@@ -355,15 +369,15 @@ def test_a_device_with_no_channel_is_silent():
 
 
 def test_a_charge_that_fails_means_silence():
-    class Broken:
-        def charge(self, inference_id, epoch=""):
+    class Broken(Charge):
+        def charge_all(self, inferences):
             raise OSError("disk full")
 
     assert answers(Device(0, network(), lambda _: Seen(np.ones(R)), Broken())) == ["withdrawn"]
 
 
-def test_what_a_report_chooses_may_differ():
-    own = replace(network(), delta=1e-6, neighbours="replace", inferences=7)
+def test_targets_may_differ():
+    own = replace(network(), devices=replace(network().devices, epsilon=2.0))
 
     async def play():
         async with small(network(), own=dict.fromkeys(range(4), own)) as system:

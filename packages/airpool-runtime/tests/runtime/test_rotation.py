@@ -11,17 +11,17 @@ import pytest
 from cryptography import x509
 
 from airpool.network import Channel
-from airpool.runtime import device as devices
-from airpool.runtime import logs, secured, terms, transport
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.air import Air
-from airpool.runtime.device import Device, Seen
-from airpool.runtime.keys import authority, reloaded
-from airpool.runtime.medium import PortOptions
-from airpool.runtime.remote import RemoteDevice, connected
-from airpool.runtime.secure_device import secured_by
-from airpool.runtime.service import AirService
-from airpool.runtime.wire_pb2_grpc import AirStub, add_AirServicer_to_server
+from airpool_runtime import device as devices
+from airpool_runtime import logs, secured, terms, transport
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.air import Air
+from airpool_runtime.device import Device, Seen
+from airpool_runtime.keys import authority, credentials
+from airpool_runtime.medium import PortOptions
+from airpool_runtime.remote import RemoteDevice, connected
+from airpool_runtime.secure_medium import secured_by
+from airpool_runtime.service import AirService
+from airpool_runtime.wire_pb2_grpc import AirStub, add_AirServicer_to_server
 
 from .systems import R, network
 
@@ -30,7 +30,7 @@ NET = network(2)
 
 @pytest.fixture
 def keys(tmp_path, monkeypatch):
-    monkeypatch.setattr(reloaded, "_CHECK_SECONDS", 0.0)
+    monkeypatch.setattr(credentials, "_CHECK_SECONDS", 0.0)
     authority.create(tmp_path / "keys")
     for k in range(2):
         authority.add(tmp_path / "keys", f"device-{k}")
@@ -99,7 +99,7 @@ def test_half_copied_keys_are_not_used(keys, tmp_path):
 
 def test_a_secure_fleet_goes_on_while_one_of_its_devices_is_rotated_revoked_and_replaced(keys, monkeypatch):
     """No process is started again but that of the replacement, and no round is lost."""
-    monkeypatch.setattr("airpool.runtime.remote._LOOK_SECONDS", 0.05)
+    monkeypatch.setattr("airpool_runtime.remote._LOOK_SECONDS", 0.05)
     net, count = network(3, channel=Channel(access="secure"), dropouts=1), 3
     authority.add(keys, "device-2")
 

@@ -18,24 +18,23 @@ from airpool import Network, Ranking, Threshold
 from airpool.network import Channel, Slots
 from airpool.network import file as network_file
 from airpool.protocol.live import live_report
-from airpool.runtime import roster, terms, transport, up
-from airpool.runtime.air import Air
-from airpool.runtime.charge import Counted
-from airpool.runtime.keys import authority
-from airpool.runtime.loopback import LoopbackDevice
-from airpool.runtime.medium import PortOptions
-from airpool.runtime.messages import RejectedError, RoundMessage, SlotSignal, Sum, Withheld
-from airpool.runtime.options import DeviceOptions
-from airpool.runtime.remote import RemoteServer
-from airpool.runtime.secure import identities
-from airpool.runtime.secure.group import Terms
-from airpool.runtime.secure.messages import RefusedError, kind_of
-from airpool.runtime.secure.rehearsal import rehearse, sessions
-from airpool.runtime.secure.ring import Ring
-from airpool.runtime.secure_device import SecureDevice, secured_by
-from airpool.runtime.server import Server
-from airpool.runtime.service import AirService
-from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
+from airpool.protocol.ring import Ring
+from airpool_runtime import secure_medium, secured, terms, transport, up
+from airpool_runtime.air import Air
+from airpool_runtime.charge import Counted
+from airpool_runtime.keys import authority
+from airpool_runtime.loopback import LoopbackDevice
+from airpool_runtime.medium import PortOptions
+from airpool_runtime.messages import RejectedError, RoundMessage, SlotSignal, Sum, Withheld
+from airpool_runtime.options import DeviceOptions
+from airpool_runtime.remote import RemoteServer
+from airpool_runtime.secure.group import Terms
+from airpool_runtime.secure.messages import RefusedError, kind_of
+from airpool_runtime.secure.rehearsal import rehearse, sessions
+from airpool_runtime.secure_medium import SecureDevice, secured_by
+from airpool_runtime.server import Server
+from airpool_runtime.service import AirService
+from airpool_runtime.wire_pb2_grpc import add_AirServicer_to_server
 
 from .systems import decoder, network, simulated, small
 
@@ -253,7 +252,7 @@ def test_signals_and_parts_go_to_the_networks_that_take_them():
 
 
 def test_a_device_needs_keys():
-    with pytest.raises(ValueError, match=r"needs --keys FOLDER .* or --identities FOLDER"):
+    with pytest.raises(ValueError, match=r"needs --keys FOLDER: `airpool keys` makes it"):
         secured_by(TOLERANT, [0], PortOptions())
 
 
@@ -263,38 +262,28 @@ def test_certified_identities_work_together_until_one_is_revoked(tmp_path):
         authority.add(tmp_path / "keys", f"device-{k}")
     terms = Terms(3, 3, 3, 0, 2, Ring(1.0, 32))
     values = {k: np.full(2, 10**k, dtype=np.uint64) for k in range(3)}
-    whole = [roster.session(tmp_path / "keys", k, 3) for k in range(3)]
+    whole = [secure_medium.session_of(tmp_path / "keys", k, 3) for k in range(3)]
     total = rehearse(values, terms, whole).outcome.total
     assert total is not None
     assert total.tolist() == [111, 111]
-    assert roster.session(tmp_path / "keys" / "device-1", 1, 3).device == 1
+    assert secure_medium.session_of(tmp_path / "keys" / "device-1", 1, 3).device == 1
     with pytest.raises(ValueError, match=r"has no device-3: `airpool keys device device-3`, then copy roster.pem"):
-        roster.session(tmp_path / "keys", 0, 4)
+        secure_medium.session_of(tmp_path / "keys", 0, 4)
     authority.revoke(tmp_path / "keys", "device-2")
     with pytest.raises(ValueError, match="device-2 is revoked"):
-        roster.session(tmp_path / "keys", 2, 3)
-    without = [roster.session(tmp_path / "keys", k, 3) for k in range(2)]
+        secure_medium.session_of(tmp_path / "keys", 2, 3)
+    without = [secure_medium.session_of(tmp_path / "keys", k, 3) for k in range(2)]
     with pytest.raises(RefusedError, match="channel key of device 2 is not signed by its identity"):
         rehearse(values, terms, [*without, whole[2]])
     pair = Terms(3, 2, 2, 0, 2, Ring(1.0, 32))
     assert rehearse({k: values[k] for k in range(2)}, pair, without).outcome.survivors == (0, 1)
 
 
-def test_folders_of_keys_without_a_roster_work_as_before(tmp_path):
-    authority.create(tmp_path / "keys")
-    for k in range(3):
-        authority.add(tmp_path / "keys", f"device-{k}")
-    for path in tmp_path.rglob("roster.pem"):
-        path.unlink()
-    assert roster.session(tmp_path / "keys", 1, 3).device == 1
-    with pytest.raises(ValueError, match=r"device-3.identity.crt: .* copy the identity.crt of every device there"):
-        roster.session(tmp_path / "keys", 0, 4)
-    one, two = (tmp_path / "keys" / f"device-{k}" / "identity.crt" for k in (1, 2))
-    two.write_bytes(one.read_bytes())
-    with pytest.raises(ValueError, match="is of device-1, must be of device-2"):
-        roster.session(tmp_path / "keys", 0, 3)
-    authority.rotate(tmp_path / "keys", "device-2")  # from now on there is one
-    assert roster.session(tmp_path / "keys", 0, 3).device == 0
+def test_a_folder_of_keys_without_a_roster_is_refused(tmp_path):
+    authority.create(tmp_path / "keys", devices=3)
+    (tmp_path / "keys" / "device-1" / "roster.pem").unlink()
+    with pytest.raises(ValueError, match=r"device-1.roster.pem: .* copy the authority's roster.pem there"):
+        secure_medium.session_of(tmp_path / "keys", 1, 3)
 
 
 def test_a_folder_alone_holds_all_that_a_device_needs(tmp_path):
@@ -303,18 +292,18 @@ def test_a_folder_alone_holds_all_that_a_device_needs(tmp_path):
     for k in range(3):
         authority.add(tmp_path / "keys", f"device-{k}")
     alone = shutil.copytree(tmp_path / "keys" / "device-1", tmp_path / "alone" / "keys")
-    assert roster.session(alone, 1, 3).device == 1
-    assert roster.read(tmp_path / "keys" / "air", 3) == roster.read(alone, 3)
+    assert secure_medium.session_of(alone, 1, 3).device == 1
+    assert secure_medium.read_roster(tmp_path / "keys" / "air", 3) == secure_medium.read_roster(alone, 3)
 
 
 def test_rotated_revoked_and_reissued_devices_need_no_restart_of_the_others(tmp_path, monkeypatch):
-    monkeypatch.setattr("airpool.runtime.keys.reloaded._CHECK_SECONDS", 0.0)
+    monkeypatch.setattr("airpool_runtime.keys.credentials._CHECK_SECONDS", 0.0)
     authority.create(tmp_path / "keys")
     for k in range(3):
         authority.add(tmp_path / "keys", f"device-{k}")
     terms = Terms(3, 3, 3, 0, 2, Ring(1.0, 32))
     values = {k: np.full(2, 10**k, dtype=np.uint64) for k in range(3)}
-    running = [roster.session(tmp_path / "keys", k, 3) for k in range(3)]
+    running = [secure_medium.session_of(tmp_path / "keys", k, 3) for k in range(3)]
 
     def total():
         for each in running:
@@ -326,7 +315,7 @@ def test_rotated_revoked_and_reissued_devices_need_no_restart_of_the_others(tmp_
     assert total() == [111, 111]
     authority.rotate(tmp_path / "keys", "device-2")
     assert total() == [111, 111]  # device 2 still runs with its old certificate
-    running[2] = roster.session(tmp_path / "keys", 2, 3)
+    running[2] = secure_medium.session_of(tmp_path / "keys", 2, 3)
     assert total() == [111, 111]
     authority.revoke(tmp_path / "keys", "device-2")
     with pytest.raises(RefusedError, match="channel key of device 2 is not signed"):
@@ -334,19 +323,8 @@ def test_rotated_revoked_and_reissued_devices_need_no_restart_of_the_others(tmp_
     authority.reissue(tmp_path / "keys", "device-2")
     with pytest.raises(RefusedError, match="channel key of device 2 is not signed"):
         total()  # the stolen one: its identity is not the new one's
-    running[2] = roster.session(tmp_path / "keys", 2, 3)
+    running[2] = secure_medium.session_of(tmp_path / "keys", 2, 3)
     assert total() == [111, 111]
-
-
-def test_identities_are_files_that_only_their_owner_reads(tmp_path):
-    identities.write(tmp_path, 3)
-    assert [identities.session(tmp_path, k).device for k in range(3)] == [0, 1, 2]
-    assert os.stat(tmp_path / "device-0.key").st_mode & 0o077 == 0
-    (tmp_path / "device-0.key").write_text((tmp_path / "device-1.key").read_text())
-    with pytest.raises(ValueError, match="does not have this one as device 0"):
-        identities.session(tmp_path, 0)
-    with pytest.raises(ValueError, match="cannot read the identity of device 7"):
-        identities.session(tmp_path, 7)
 
 
 @pytest.mark.check
@@ -358,10 +336,11 @@ def test_kill_9_in_each_step_of_a_round_over_real_processes(tmp_path):
     net = Network.uniform(num_devices=7, dimension=40, noise_std=0.05, dropouts=2, channel=SECURE)
     file, keys = tmp_path / "net.toml", tmp_path / "keys"
     network_file.write(net, file)
-    identities.write(keys, 7)
+    authority.create(keys, devices=7)
+    own, asking = (secured.credentials(keys / name, name) for name in ("air", "server"))
 
     async def started(view, at):
-        options = DeviceOptions(network=file, air=at, device=view, identities=keys, quorum=5)
+        options = DeviceOptions(network=file, air=at, device=view, keys=keys, quorum=5)
         return await up.Process.started(options, tmp_path / f"device-{view}.log")
 
     async def ready(port, count):
@@ -371,10 +350,12 @@ def test_kill_9_in_each_step_of_a_round_over_real_processes(tmp_path):
 
     async def play():
         air, processes, seen = Air(net, quorum=5, slot_seconds=LONG, patience=LONG), {}, []
-        server, at = await transport.serve("127.0.0.1:0", lambda s: add_AirServicer_to_server(AirService(air), s))
+        server, at = await transport.serve(
+            "127.0.0.1:0", lambda s: add_AirServicer_to_server(AirService(air, own), s), own
+        )
         try:
             processes["2-6"] = await started("2-6", at)
-            async with transport.channel(at, role="air") as channel:
+            async with transport.channel(at, asking, role="air") as channel:
                 port = RemoteServer(channel, slot_seconds=LONG)
                 for step in range(4):
                     processes |= {view: await started(view, at) for view in ("0", "1") if view not in processes}
@@ -417,7 +398,7 @@ def test_a_hundred_devices_in_a_few_processes():
 
     async def play():
         async with up.running(up.Setup(net, 4)) as system, up.client(system) as client:
-            from airpool.runtime import wire_pb2 as wire
+            from airpool_runtime import wire_pb2 as wire
 
             return [await client.Infer(wire.Nothing(), timeout=120) for _ in range(3)]
 
@@ -441,7 +422,7 @@ def test_a_server_of_another_network_file_is_rejected():
 
 
 @pytest.mark.check
-@pytest.mark.parametrize("keys", [False, True], ids=["bare identities", "certified ones over TLS"])
+@pytest.mark.parametrize("keys", [False, True], ids=["an authority of its own", "keys that are given"])
 def test_up_runs_it_with_one_command(keys, tmp_path):
     command = [sys.executable, "-m", "airpool", "up", "--access", "secure", "--devices", "3"]
     if keys:

@@ -13,27 +13,26 @@ import pytest
 from airpool import Network
 from airpool.network import Channel, Slots
 from airpool.network import file as network_file
-from airpool.runtime import device as devices
-from airpool.runtime import secure_device, terms, transport, up
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.air import Air
-from airpool.runtime.charge import Counted, NotSentError
-from airpool.runtime.device import Device, Seen
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger.backup import content
-from airpool.runtime.messages import Announcement, DisconnectedError, RoundMessage, SlotSignal, Sum, WithdrawalReason
-from airpool.runtime.options import DeviceOptions
-from airpool.runtime.remote import RemoteServer
-from airpool.runtime.secure import identities
-from airpool.runtime.secure.client import Client
-from airpool.runtime.secure.group import inference_of, slot_id, terms_of
-from airpool.runtime.secure.messages import Kind, kind_of, pack, subset
-from airpool.runtime.secure.rehearsal import sessions
-from airpool.runtime.secure.server import SumServer
-from airpool.runtime.secure_device import SecureDevice
-from airpool.runtime.service import AirService
-from airpool.runtime.under_way import AskedSlot
-from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
+from airpool_runtime import device as devices
+from airpool_runtime import secure_medium, secured, terms, transport, up
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.air import Air
+from airpool_runtime.charge import Counted, NotSentError
+from airpool_runtime.device import Device, Seen
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger.backup import content
+from airpool_runtime.messages import Announcement, DisconnectedError, RoundMessage, SlotSignal, Sum, WithdrawalReason
+from airpool_runtime.options import DeviceOptions
+from airpool_runtime.remote import RemoteServer
+from airpool_runtime.secure.client import Client
+from airpool_runtime.secure.group import inference_of, slot_id, terms_of
+from airpool_runtime.secure.messages import Kind, kind_of, pack, subset
+from airpool_runtime.secure.rehearsal import sessions
+from airpool_runtime.secure.server import SumServer
+from airpool_runtime.secure_medium import SecureDevice
+from airpool_runtime.service import AirService
+from airpool_runtime.under_way import AskedSlot
+from airpool_runtime.wire_pb2_grpc import add_AirServicer_to_server
 
 from .systems import network, simulated, small
 
@@ -229,7 +228,7 @@ def test_an_inference_that_ended_early_is_forgotten_when_the_device_hears_of_the
 
 
 def test_without_a_next_slot_the_secrets_are_forgotten_after_a_while(monkeypatch):
-    monkeypatch.setattr(secure_device, "KEPT_SECONDS", 1.5)
+    monkeypatch.setattr(secure_medium, "KEPT_SECONDS", 1.5)
     net = replace(NET, slots=Slots(N, sure=1e-6))
     port, made = securely(net)
 
@@ -453,19 +452,19 @@ def test_kill_9_of_a_device_between_two_slots_over_real_processes(tmp_path, kind
     )
     file, keys, ledger, heard = tmp_path / "net.toml", tmp_path / "keys", tmp_path / "ledger.db", []
     network_file.write(net, file)
-    identities.write(keys, 5)
-    authority.create(tmp_path / "authority")
-    authority.add(tmp_path / "authority", "device-0")
-    booking = {"ledger": ledger, "key": tmp_path / "authority" / "device-0" / "identity.key"}
+    authority.create(keys, devices=5)
+    own, asking = (secured.credentials(keys / name, name) for name in ("air", "server"))
 
     async def started(view, at):
-        options = DeviceOptions(network=file, air=at, device=view, identities=keys, quorum=3)
-        options = replace(options, **(booking if view == "0" else {}))
+        options = DeviceOptions(network=file, air=at, device=view, keys=keys, quorum=3)
+        options = replace(options, ledger=ledger if view == "0" else None)
         return await up.Process.started(options, tmp_path / f"device-{view}.log")
 
     async def play():
         air, processes, seen = Air(net, quorum=3, slot_seconds=LONG, patience=LONG), {}, []
-        server, at = await transport.serve("127.0.0.1:0", lambda s: add_AirServicer_to_server(AirService(air), s))
+        server, at = await transport.serve(
+            "127.0.0.1:0", lambda s: add_AirServicer_to_server(AirService(air, own), s), own
+        )
         take = air.take
         air.take = lambda device, sent: (heard.append(sent.id) if device == 0 else None) or take(device, sent)
 
@@ -481,7 +480,7 @@ def test_kill_9_of_a_device_between_two_slots_over_real_processes(tmp_path, kind
 
         try:
             processes |= {"0": await started("0", at), "1-4": await started("1-4", at)}
-            async with transport.channel(at, role="air") as channel:
+            async with transport.channel(at, asking, role="air") as channel:
                 port = RemoteServer(channel, slot_seconds=LONG)
                 for id in ("killed", "after"):
                     await ready(5)

@@ -17,21 +17,21 @@ import numpy as np
 import pytest
 
 from airpool import Ranking
-from airpool.runtime import http, logs, secured, service, starting, transport
-from airpool.runtime import wire_pb2 as wire
-from airpool.runtime.air import Air
-from airpool.runtime.http import Web
-from airpool.runtime.keys import authority, credentials
-from airpool.runtime.keys.secret import KeyFileError
-from airpool.runtime.loopback import LoopbackServer
-from airpool.runtime.messages import DisconnectedError, WithdrawalReason
-from airpool.runtime.options import ServerOptions
-from airpool.runtime.ranking import RankingServer
-from airpool.runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
-from airpool.runtime.server import Server
-from airpool.runtime.service import AirService, InferencesService, RankingService
-from airpool.runtime.transport import PeerCredentials
-from airpool.runtime.wire_pb2_grpc import (
+from airpool_runtime import http, idempotency, logs, roles, secured, service, terms, transport
+from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.air import Air
+from airpool_runtime.http import Web
+from airpool_runtime.keys import authority, credentials
+from airpool_runtime.keys.secret import KeyFileError
+from airpool_runtime.loopback import LoopbackServer
+from airpool_runtime.messages import DisconnectedError, WithdrawalReason
+from airpool_runtime.options import ServerOptions
+from airpool_runtime.ranking import RankingServer
+from airpool_runtime.remote import PROTOCOL, RemoteDevice, RemoteRanking, RemoteServer
+from airpool_runtime.server import Server
+from airpool_runtime.service import AirService, InferencesService, RankingService
+from airpool_runtime.transport import PeerCredentials
+from airpool_runtime.wire_pb2_grpc import (
     AirStub,
     InferencesStub,
     add_AirServicer_to_server,
@@ -285,9 +285,8 @@ def test_silence_shows_in_the_size_of_a_message_and_cover_noise_hides_it():
     """Zeros are as long as a signal; the scale of 0 is left out. So howto/security.md says that silence can be seen."""
 
     def size(scale):
-        return len(
-            wire.FromDevice(signal=wire.Signal(id="x" * 32, samples=bytes(8 * R), scale=scale)).SerializeToString()
-        )
+        signal = wire.Signal(id="x" * 32, samples=bytes(8 * R), scale=scale)
+        return len(wire.FromDevice(answers=wire.Answers(signals=[signal])).SerializeToString())
 
     assert size(0.7) - size(0.0) == 9
     assert size(0.7) == size(0.3)
@@ -304,12 +303,12 @@ def test_an_oversized_message_is_rejected_and_the_air_goes_on(keys, logged):
             options = [("grpc.ssl_target_name_override", "air"), ("grpc.max_send_message_length", -1)]
             async with grpc.aio.secure_channel(at["air"], secure, options=options) as channel:
                 raw = channel.stream_stream("/airpool.v1.Air/Connect")()
-                await raw.write(wire.FromDevice(hello=wire.Hello(device=1)).SerializeToString())
+                await raw.write(wire.FromDevice(hello=hello(1)).SerializeToString())
                 await raw.read()
-                big = wire.FromDevice(signal=wire.Signal(id="x", samples=bytes(transport.MESSAGE_BYTES + 8)))
+                big = wire.Signal(id="x", samples=bytes(transport.MESSAGE_BYTES + 8))
                 code = None
                 try:
-                    await raw.write(big.SerializeToString())
+                    await raw.write(wire.FromDevice(answers=wire.Answers(signals=[big])).SerializeToString())
                     await raw.read()
                 except grpc.aio.AioRpcError as error:
                     code = error.code()
@@ -398,7 +397,7 @@ def test_a_client_that_calls_too_often_is_told_so(keys, monkeypatch):
 
 
 def test_retries_over_grpc_with_one_key_are_one_inference_of_one_client(keys, monkeypatch):
-    monkeypatch.setattr(service, "MOST_WAITING", 2)
+    monkeypatch.setattr(idempotency, "MOST_WAITING", 2)
     authority.add(keys, "client-2")
 
     async def play():
@@ -514,7 +513,7 @@ def test_a_token_that_is_not_ascii_is_an_error_at_start(tmp_path, content):
 def test_a_token_of_the_environment_is_held_to_the_same(tmp_path, content):
     options = ServerOptions(network=tmp_path, air="127.0.0.1:1", token=content)
     with pytest.raises(KeyFileError, match="AIRPOOL_TOKEN") as caught:
-        starting._token(options)
+        roles._token(options)
     assert not content or content not in str(caught.value)
 
 
@@ -658,6 +657,11 @@ def test_an_error_of_a_library_is_one_line_and_a_flood_of_them_is_bounded(logged
 # Handlers fed with anything
 
 
+def hello(device):
+    """Of a device of this network."""
+    return wire.Hello(device=device, protocol=PROTOCOL, digest=terms.stated(NET).digest)
+
+
 def messages(rng):
     """Bytes that are no message, messages with anything in them, and messages with a few bytes changed."""
     text = rng.choice(["", "x", "\x00" * 10, "é" * 100, "0" * 32, "../../etc/passwd"])
@@ -676,9 +680,7 @@ def messages(rng):
                     withdrawals=[wire.Withdrawal(id=text, reason=rng.randrange(9))],  # pyright: ignore
                 )
             ),
-            wire.FromDevice(signal=wire.Signal(id=text, samples=samples, scale=real)),
-            wire.FromDevice(withdraw=text),
-            wire.SlotRequest(id=text, number=number, asked=rng.choice([text, "version = 2", "[" * 5000])),
+            wire.SlotRequest(id=text, number=number, asked=rng.choice([text, "version = 3", "[" * 5000])),
             wire.Score(id=text, device=number, devices=number, noisy_score=real),
         ]
     ).SerializeToString()
@@ -708,12 +710,7 @@ async def fed(keys, rounds, seed):
         (at_ranking, "/airpool.v1.Ranking/Rank"),
         (at_server, "/airpool.v1.Inferences/Infer"),
         (at_server, "/airpool.v1.Inferences/FindResult"),
-        (at_air, "/airpool.Air/Hold"),
-        (at_air, "/airpool.Air/Count"),
-        (at_ranking, "/airpool.Ranking/Rank"),
-        (at_server, "/airpool.Inferences/Infer"),
-        (at_server, "/airpool.Inferences/Find"),
-        (at_server, "/airpool.Inferences/Nothing"),
+        (at_server, "/airpool.v1.Inferences/Nothing"),
     ]
     codes = set()
     try:
@@ -726,12 +723,11 @@ async def fed(keys, rounds, seed):
             except grpc.aio.AioRpcError as error:
                 codes.add(error.code().name)
             if rng.random() < 0.3:
-                stream = channels[at_air].stream_stream(rng.choice(["/airpool.v1.Air/Connect", "/airpool.Air/Take"]))()
+                stream = channels[at_air].stream_stream("/airpool.v1.Air/Connect")()
                 try:
                     if rng.random() < 0.8:
-                        await stream.write(
-                            wire.FromDevice(hello=wire.Hello(device=rng.randrange(5))).SerializeToString()
-                        )
+                        first = hello(rng.randrange(5))
+                        await stream.write(wire.FromDevice(hello=first).SerializeToString())
                     for _ in range(rng.randrange(8)):
                         await stream.write(messages(rng))
                     if rng.random() < 0.5:

@@ -7,17 +7,17 @@ from typing import Any, cast
 import numpy as np
 import pytest
 
-from airpool import Ranking, Threshold, guarantee
+from airpool import Claim, Ranking, Threshold, guarantee
 from airpool.network import Channel, Slots
 from airpool.protocol import alone, live
-from airpool.runtime import device as devices
-from airpool.runtime.charge import Counted
-from airpool.runtime.device import Device, Seen
-from airpool.runtime.messages import Announcement, DisconnectedError, Sum, Withheld
-from airpool.runtime.server import Server
-from airpool.runtime.service import to_device
-from airpool.runtime.terms import stated
-from airpool.runtime.under_way import AskedSlot, UnderWay, parts, slot_name
+from airpool_runtime import device as devices
+from airpool_runtime.charge import Counted
+from airpool_runtime.device import Device, Seen
+from airpool_runtime.messages import Announcement, DisconnectedError, Sum, Withheld
+from airpool_runtime.server import Server
+from airpool_runtime.service import to_device
+from airpool_runtime.terms import stated
+from airpool_runtime.under_way import AskedSlot, UnderWay, parts, slot_name
 
 from .systems import R, decoder, epsilon_of, latents, network, posteriors, rows, simulated, small
 
@@ -68,7 +68,7 @@ def test_the_server_stops_when_it_is_sure_and_says_so(medium):
     spent = sum(each.slots for each in found)
     assert [each.spent for each in charges] == [spent] * 4
     told = found[0].to_json()
-    assert (told["cap"], told["guarantee"]["device"]) == (16, guarantee(net, live=True).worst)
+    assert (told["cap"], told["guarantee"]["device"]) == (16, guarantee(net, Claim(live=True)).worst)
 
 
 def test_a_server_that_abstains_gives_no_answer_where_it_is_not_sure():
@@ -192,7 +192,7 @@ def test_a_device_starts_no_inference_whose_cap_is_not_left(medium, tmp_path, le
     assert [(each.status, each.slots) for each in found] == [("answered", 4)] * 2 + [("below quorum", 0)] * 2
     for k in range(4):
         assert rows(tmp_path, k) == [f"{each.id}/{slot}" for each in found[:2] for slot in range(1, 5)]
-    assert charges[0]._ledger.epsilon(net.delta) == epsilon_of(net, 8)
+    assert charges[0]._ledger.epsilon(1e-5) == epsilon_of(net, 8)
 
 
 def test_what_an_inference_did_not_use_is_there_for_the_next(tmp_path, ledgers):
@@ -272,13 +272,13 @@ def test_the_ledger_is_never_below_what_was_sent(name, redrawn, tmp_path, ledger
             return await system.infer(2)
 
     used = sum(each.slots for each in asyncio.run(play()))
-    spent = charges[0]._ledger.epsilon(net.delta)
+    spent = charges[0]._ledger.epsilon(1e-5)
     if redrawn:
         assert len(rows(tmp_path)) == used
         assert spent == epsilon_of(net, used)
     else:
         assert len(rows(tmp_path)) == 2  # the first slot pays for all
-        assert spent == float(guarantee(net, inferences=2, live=True).epsilon[0])
+        assert spent == float(guarantee(net, Claim(inferences=2, live=True)).epsilon[0])
 
 
 # A hostile server

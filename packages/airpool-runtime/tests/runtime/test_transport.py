@@ -6,13 +6,13 @@ import datetime
 import numpy as np
 import pytest
 
-from airpool.runtime import terms, transport
-from airpool.runtime.air import Air
-from airpool.runtime.messages import DisconnectedError, UnreachedError, Withheld
-from airpool.runtime.remote import RemoteDevice, RemoteServer
-from airpool.runtime.service import AirService
-from airpool.runtime.transport import PeerCredentials
-from airpool.runtime.wire_pb2_grpc import add_AirServicer_to_server
+from airpool_runtime import terms, transport
+from airpool_runtime.air import Air
+from airpool_runtime.messages import DisconnectedError, UnreachedError, Withheld
+from airpool_runtime.remote import RemoteDevice, RemoteServer
+from airpool_runtime.service import AirService
+from airpool_runtime.transport import PeerCredentials
+from airpool_runtime.wire_pb2_grpc import add_AirServicer_to_server
 
 from .systems import R, network
 
@@ -161,7 +161,7 @@ def test_a_key_is_not_shown():
 
 
 def test_samples_are_packed_without_loss():
-    from airpool.runtime.remote import packed, unpacked
+    from airpool_runtime.remote import packed, unpacked
 
     values = np.random.default_rng(0).standard_normal(R)
     np.testing.assert_array_equal(unpacked(packed(values)), values)

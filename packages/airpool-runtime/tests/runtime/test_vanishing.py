@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from airpool.runtime import vanishing
+from airpool_runtime import up
 
 HOLDS = """
 import sys
-from airpool.runtime import vanishing
-with vanishing.folder("airpool-test-") as folder:
+from airpool_runtime import up
+with up.vanishing_folder("airpool-test-") as folder:
     (folder / "identities").mkdir()
     (folder / "identities" / "identity.key").write_text("SECRET")
     print(folder, flush=True)
@@ -21,11 +21,11 @@ with vanishing.folder("airpool-test-") as folder:
 
 
 def test_the_folder_is_gone_after_the_block_and_after_an_error():
-    with vanishing.folder("airpool-test-") as kept:
+    with up.vanishing_folder("airpool-test-") as kept:
         (kept / "file").write_text("x")
         assert kept.stat().st_mode & 0o777 == 0o700
     assert not kept.exists()
-    with pytest.raises(KeyError), vanishing.folder("airpool-test-") as kept:
+    with pytest.raises(KeyError), up.vanishing_folder("airpool-test-") as kept:
         raise KeyError
     assert not kept.exists()
 

@@ -1,6 +1,6 @@
 import pytest
 
-from airpool.runtime.secure.rehearsal import sessions
+from airpool_runtime.secure.rehearsal import sessions
 
 
 @pytest.fixture(scope="session")

@@ -8,8 +8,8 @@ from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects
 from airpool.protocol.live import signal
 from airpool.radio.link import level
-from airpool.runtime.secure.group import terms_of
-from airpool.runtime.secure.rehearsal import rehearse
+from airpool_runtime.secure.group import terms_of
+from airpool_runtime.secure.rehearsal import rehearse
 
 OBJECTS = 200
 

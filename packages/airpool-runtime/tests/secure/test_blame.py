@@ -5,11 +5,11 @@ from typing import Any
 
 import pytest
 
-from airpool.runtime.secure import keys, messages, shamir
-from airpool.runtime.secure.blame import Blame
-from airpool.runtime.secure.client import Client
-from airpool.runtime.secure.messages import ComplaintError, Kind, RefusedError
-from airpool.runtime.secure.server import SumServer, require_advert
+from airpool.protocol import traffic
+from airpool_runtime.secure import keys, messages, shamir
+from airpool_runtime.secure.client import Client
+from airpool_runtime.secure.messages import ComplaintError, Kind, RefusedError
+from airpool_runtime.secure.server import Blame, SumServer, require_advert
 
 from .test_faults import COUNT, TERMS, Round, flipped
 
@@ -103,8 +103,8 @@ def garbage(k, answer, *, start, size, to=ALL):
     return answer
 
 
-CIPHERTEXTS = {"start": HEAD, "size": messages.ciphertext_size(1)}
-HASHES = {"start": HEAD + (COUNT - 1) * messages.ciphertext_size(1), "size": 2 * messages.HASH}
+CIPHERTEXTS = {"start": HEAD, "size": traffic.ciphertext_size(1)}
+HASHES = {"start": HEAD + (COUNT - 1) * traffic.ciphertext_size(1), "size": 2 * traffic.HASH}
 
 
 @pytest.mark.parametrize(("where", "to"), [(CIPHERTEXTS, range(COUNT - 1)), (HASHES, OTHERS)], ids=["shares", "hashes"])

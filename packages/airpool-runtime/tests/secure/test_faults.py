@@ -10,15 +10,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airpool.runtime.secure import keys, messages, shamir
-from airpool.runtime.secure.client import Client
-from airpool.runtime.secure.group import Terms
-from airpool.runtime.secure.keys import Session
-from airpool.runtime.secure.masks import share_hash
-from airpool.runtime.secure.messages import Kind, RefusedError
-from airpool.runtime.secure.rehearsal import rehearse, sessions
-from airpool.runtime.secure.ring import Ring
-from airpool.runtime.secure.server import SumServer
+from airpool.protocol import traffic
+from airpool.protocol.ring import Ring
+from airpool_runtime.secure import keys, messages, shamir
+from airpool_runtime.secure.client import Client
+from airpool_runtime.secure.group import Terms
+from airpool_runtime.secure.keys import Session
+from airpool_runtime.secure.masks import share_hash
+from airpool_runtime.secure.messages import Kind, RefusedError
+from airpool_runtime.secure.rehearsal import rehearse, sessions
+from airpool_runtime.secure.server import SumServer
 
 COUNT = 6
 TERMS = Terms(num_devices=COUNT, survivors=4, quorum=COUNT, colluders=1, dimension=3, ring=Ring(1.0, 32))
@@ -75,7 +76,7 @@ class Round:
 
     def hashes(self, dealer, holder):
         """Of the shares that a device has dealt to another: of key, of seed, slot by slot."""
-        return messages.cut(self.server._hashes[dealer][holder], messages.HASH)
+        return messages.cut(self.server._hashes[dealer][holder], traffic.HASH)
 
     def total_of(self, devices):
         return self.terms.ring.total(self.values[k] for k in devices)
@@ -323,7 +324,7 @@ def test_two_lists_of_survivors_open_one_sum_of_a_slot_at_most(fleet, told_all, 
     game.in_slot(number)
     whole = {k: game.clients[k].answer(message) for k, message in game.server.messages().items()}
     id = game.server._slot.id
-    first = {k: answer[-messages.SIGNATURE :] for k, answer in whole.items()}
+    first = {k: answer[-traffic.SIGNATURE :] for k, answer in whole.items()}
     told = messages.pack(Kind.SURVIVORS, id, messages.subset(five, everybody))
     second = {}
     for k in five[told_all:]:
@@ -349,7 +350,7 @@ def test_a_device_that_has_signed_a_shorter_list_no_longer_opens_the_longer_one(
     whole = {k: game.clients[k].answer(message) for k, message in game.server.messages().items()}
     id, everybody = game.server._slot.id, list(range(COUNT))
     game.clients[0].answer(messages.pack(Kind.SURVIVORS, id, messages.subset(range(5), everybody)))
-    signatures = [answer[-messages.SIGNATURE :] for answer in whole.values()]
+    signatures = [answer[-traffic.SIGNATURE :] for answer in whole.values()]
     everything = messages.pack(Kind.SIGNED, id, messages.subset(range(5), range(5)), *signatures[:5])
     with pytest.raises(RefusedError, match="1 signatures on this list"):
         game.clients[0].answer(everything)

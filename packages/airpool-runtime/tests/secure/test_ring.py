@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from airpool import Network
 from airpool.network import Devices, NetworkError
 from airpool.privacy.noise import grid_of, live_noise, to_grid
-from airpool.runtime.secure.ring import MOST_WRAPS, Ring, ring_of, wrap_probability
+from airpool.protocol.ring import MOST_WRAPS, Ring, ring_of, wrap_probability
 
 
 def network(std: float | tuple[float, ...] = 0.05, count=12, **more):

@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
-from airpool.runtime.secure.group import Terms
-from airpool.runtime.secure.rehearsal import STEPS, rehearse
-from airpool.runtime.secure.ring import Ring
+from airpool.protocol.ring import Ring
+from airpool_runtime.secure.group import Terms
+from airpool_runtime.secure.rehearsal import STEPS, rehearse
 
 
 def one_round(rng, fleet, most):
@@ -49,7 +49,7 @@ def test_a_thousand_rounds_of_two_to_fifty_devices_are_exact_or_dropped(fleet, s
 
 @pytest.mark.check
 def test_a_hundred_devices_work():
-    from airpool.runtime.secure.rehearsal import sessions
+    from airpool_runtime.secure.rehearsal import sessions
 
     terms = Terms(100, 67, 100, 20, 40, Ring(2.0**-24, 32))
     values = {k: terms.ring.encode(np.full(40, k / 100)) for k in range(100)}

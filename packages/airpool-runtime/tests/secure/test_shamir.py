@@ -5,7 +5,7 @@ from itertools import combinations, product
 
 import pytest
 
-from airpool.runtime.secure import shamir
+from airpool_runtime.secure import shamir
 
 
 def test_every_set_of_t_shares_gives_the_secret():

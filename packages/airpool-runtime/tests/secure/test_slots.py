@@ -7,14 +7,16 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from airpool.runtime.secure import keys, masks, messages, shamir
-from airpool.runtime.secure.client import Client
-from airpool.runtime.secure.group import MOST_KEYS, Group, Terms, slot_id
-from airpool.runtime.secure.masks import own_key, pair_key, share_hash
-from airpool.runtime.secure.messages import Kind, RefusedError
-from airpool.runtime.secure.rehearsal import STEPS, rehearse_slots
-from airpool.runtime.secure.ring import Ring
-from airpool.runtime.secure.server import SumServer
+from airpool.protocol import traffic
+from airpool.protocol.ring import Ring
+from airpool.protocol.traffic import MOST_KEYS
+from airpool_runtime.secure import keys, masks, messages, shamir
+from airpool_runtime.secure.client import Client
+from airpool_runtime.secure.group import Group, Terms, slot_id
+from airpool_runtime.secure.masks import own_key, pair_key, share_hash
+from airpool_runtime.secure.messages import Kind, RefusedError
+from airpool_runtime.secure.rehearsal import STEPS, rehearse_slots
+from airpool_runtime.secure.server import SumServer
 
 from .test_faults import COUNT, TERMS, Round
 
@@ -75,7 +77,7 @@ def test_bytes_are_those_of_the_formula(fleet, slots, held):
     terms = Terms(12, 8, 12, 0, 40, Ring(2.0**-24, 32), slots=slots)
     values = {k: np.zeros(40, np.uint64) for k in range(12)}
     done = rehearse_slots([values] * held, terms, fleet)
-    assert (done.sent[0], done.received[0]) == messages.traffic(12, 160, slots, held)
+    assert (done.sent[0], done.received[0]) == traffic.traffic(12, 160, slots, held)
 
 
 # Fresh keys for each slot
@@ -277,7 +279,7 @@ def test_fewer_than_t_devices_are_in_no_slot(fleet, left):
 def test_a_device_takes_part_in_no_slot_of_devices_whose_shares_it_cannot_read(fleet):
     """Two of six dealt it garbage: it goes on with the others, t of them, and not with fewer of these."""
     game = Round(fleet, THREE)
-    sealed = messages.ciphertext_size(3)
+    sealed = traffic.ciphertext_size(3)
     game.step(changed=lambda k, a: a[:HEAD] + bytes(sealed) + a[HEAD + sealed :] if k in (1, 2) else a)
     game.step()
     game.finish()
@@ -406,5 +408,5 @@ def test_the_number_of_slots_is_part_of_the_terms_and_has_a_limit():
     for bad in (0, MOST_KEYS // COUNT + 1):
         with pytest.raises(ValueError, match=f"has 1 to {MOST_KEYS // COUNT} slots an inference, not {bad}"):
             replace(TERMS, slots=bad)
-    largest = 2 + messages.advert_size(MOST_KEYS) + MOST_KEYS * 2 * messages.HASH
+    largest = 2 + traffic.advert_size(MOST_KEYS) + MOST_KEYS * 2 * traffic.HASH
     assert largest < 4 * 2**20

@@ -10,8 +10,8 @@ from itertools import product
 import numpy as np
 import pytest
 
-from airpool.runtime.secure.masks import masked, unmasked
-from airpool.runtime.secure.ring import Ring
+from airpool.protocol.ring import Ring
+from airpool_runtime.secure.masks import masked, unmasked
 
 RING = Ring(1.0, 2)
 PAIRS = ((0, 1), (0, 2), (1, 2))

@@ -17,7 +17,7 @@ from starlette.responses import Response, StreamingResponse
 from starlette.types import Message, Send
 
 from airpool._support.errors import AirpoolError
-from airpool.runtime import logs
+from airpool_runtime import logs
 
 MOST_BYTES = 64 * 2**10
 MISTAKES = (AirpoolError, ValueError, TypeError, OverflowError)  # of whoever asks; all else is a fault of the page
@@ -64,6 +64,15 @@ async def fields(request: Request) -> dict[str, Any]:
     if not isinstance(found, dict):
         raise AskedError("the request must be a JSON object")
     return found
+
+
+def whole(given: dict[str, Any], name: str, default: int, most: int, *, least: int = 0) -> int:
+    """Takes a whole number from `least` to `most` out of what was asked."""
+    value = given.pop(name, default)
+    text = "" if isinstance(value, bool) else str(value)
+    if not (text.isascii() and text.isdigit() and len(text) < 20 and least <= int(text) <= most):
+        raise AskedError(f"{name}={text[:40]!r} must be a whole number from {least:,} to {most:,}", field=name)
+    return int(text)
 
 
 def no_constant(name: str) -> float:

@@ -6,8 +6,8 @@ from dataclasses import MISSING, fields
 from typing import Any
 
 from airpool.evaluation.settings import KEYS
-from airpool.network import Network, named_scheme, scheme_rules
-from airpool.web.settings import AskedNetwork
+from airpool.network import Network, named_scheme
+from airpool_web.settings import AskedNetwork
 
 TRIALS, SEED = 5, 0  # of the accuracy
 
@@ -40,7 +40,7 @@ def _noise(network: Network) -> dict[str, Any]:
     """Noise in force, as options."""
     std = list(network.devices.column("noise_std"))
     found: dict[str, Any] = {"noise_std": std[0] if len(set(std)) == 1 else std}
-    if scheme_rules(network.scheme).scored:
+    if "score_noise_std" in network.scheme.options():
         found["score_noise_std"] = getattr(network.scheme, "score_noise_std", None)
     return found
 
@@ -57,11 +57,11 @@ def python(asked: AskedNetwork, objects: int | None) -> str:
     """A program that prints the numbers of the page."""
     lines = ["import airpool", ""]
     if objects is not None:
-        lines[1:1] = ["import numpy as np", "from airpool.evaluation.theory import mse"]
+        lines[1:1] = ["import numpy as np", "from airpool.evaluation import mse"]
     lines += [
         *_made(asked),
         "",
-        "report = airpool.guarantee(network)",
+        "report = airpool.guarantee(network, claim)",
         "print(report.worst, max(report.epsilon_local), report.epsilon_object, max(report.paper.epsilon))",
         "print([(odds.prior, odds.worst, odds.object) for odds in report.odds])",
     ]
@@ -78,7 +78,7 @@ def python(asked: AskedNetwork, objects: int | None) -> str:
             "print(error.total, error.bias, error.participation, error.privacy_noise, error.channel_noise)",
         ]
     lines += [
-        f"result = airpool.evaluate(objects, network, trials={TRIALS}, seed={SEED}, report=report)",
+        f"result = airpool.evaluate(objects, network, claim, trials={TRIALS}, seed={SEED}, report=report)",
         "print(result.accuracy_mean, result.accuracy_ci, result.vote_accuracy, result.mse, result.energy)",
     ]
     return "\n".join(lines) + "\n"
@@ -94,7 +94,7 @@ def inference(asked: AskedNetwork, mesh: list[str], *, cameras: list[int], seed:
         f"seen = views([mesh])[:, {cameras}]" if cameras != list(range(12)) else "seen = views([mesh])",
         *_made(asked),
         f"rng = torch.Generator().manual_seed({seed})",
-        f'out = airpool.infer(model, seen, network=network, rng=rng, codec="{asked.codec}")',
+        f'out = airpool.infer(model, seen, network=network, claim=claim, rng=rng, codec="{asked.codec}")',
         "label = int(out.label)  # -1: no answer",
         'print("no answer" if label < 0 else model.classes[label], float(out.probability), out.report.worst)',
     ]
@@ -102,22 +102,21 @@ def inference(asked: AskedNetwork, mesh: list[str], *, cameras: list[int], seed:
 
 
 def _made(asked: AskedNetwork) -> list[str]:
-    """Lines that make the model and the network with its noise."""
+    """Lines that make the model, the claim, and the network with its noise."""
     lines = [f"model = airpool.load({asked.source!r})", *_network(asked.bare)]
-    if asked.share is not None:
-        lines.append("from airpool.account.budget import split")
-        lines.append(f"network = split(network, epsilon={asked.epsilon!r}, share={asked.share!r})")
-    elif asked.way != "noise":
-        lines.append(f"network = airpool.calibrate(network, epsilon={asked.epsilon!r})")
+    lines.append(f"claim = airpool.Claim({_arguments(_changed(asked.claim))})")
+    if asked.way != "noise":
+        share = "" if asked.share is None else f", share={asked.share!r}"
+        lines.append(f"network = airpool.calibrate(network, claim, epsilon={asked.epsilon!r}{share})")
     return lines
 
 
 def _network(network: Network) -> list[str]:
     """The network as calls of its constructors, with what is not the default."""
     d, inner = network.devices, list[str]()
-    own = scheme_rules(network.scheme).coins is not None  # then participation is the scheme's
+    own = network.scheme.sets_participation  # then participation is the scheme's
     columns = {
-        f.name: _column(d.column(f.name))
+        f.name: values[0] if len(set(values := d.column(f.name))) == 1 else values
         for f in fields(d)
         if f.name not in ("count", "epsilon") and not (own and f.name == "participation")
     }
@@ -127,8 +126,8 @@ def _network(network: Network) -> list[str]:
     if changed := _changed(network.channel):
         inner.append(f"    channel=airpool.Channel({_arguments(changed)}),")
     if network.scheme != named_scheme():
-        kind = {"2.1": "airpool.Threshold", "2.2": "airpool.Ranking"}.get(network.scheme.name)
-        inner.append(f"    scheme={kind or type(network.scheme).__name__}({_arguments(_changed(network.scheme))}),")
+        kind = ("" if own else "airpool.") + type(network.scheme).__name__
+        inner.append(f"    scheme={kind}({_arguments(_changed(network.scheme))}),")
     if network.adversary.antennas:
         inner.append(f"    adversary=airpool.Adversary({_arguments(_changed(network.adversary))}),")
     before = list[str]()
@@ -147,10 +146,6 @@ def _changed(table: Any) -> dict[str, Any]:
 
 def _default(table: Any, name: str) -> Any:
     return next(f.default for f in fields(table) if f.name == name)
-
-
-def _column(values: tuple[float, ...]) -> Any:
-    return values[0] if len(set(values)) == 1 else values
 
 
 def _arguments(values: Mapping[str, Any]) -> str:

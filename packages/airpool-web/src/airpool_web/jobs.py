@@ -16,7 +16,7 @@ from typing import Any
 
 from anyio import to_thread
 
-from airpool.web.asked import MISTAKES, AskedError
+from airpool_web.asked import MISTAKES, AskedError
 
 Tell = Callable[[dict[str, Any]], None]
 Job = Callable[..., None]

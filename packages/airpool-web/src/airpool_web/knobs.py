@@ -3,8 +3,11 @@
 A name is that of the command line's option, with _ for -. `private_end` says at which end of a slider less leaks.
 """
 
-from dataclasses import dataclass
-from typing import Literal
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from airpool.evaluation.settings import KEYS, default_of
+from airpool.network import ACCESSES, Coin, Ranking, Threshold
 
 Kind = Literal["number", "whole", "choice", "switch", "text"]
 
@@ -20,8 +23,9 @@ class KnobChoice:
 
 @dataclass(frozen=True)
 class Knob:
-    """One control. default: the text in force where nothing is given. low, high: range of the slider; what is typed may
-    go beyond it. per_device: a list, one number for each device, will do."""
+    """One control. default: the text in force where nothing is given; left out, that of the network, if it has one.
+    low, high: range of the slider; what is typed may go beyond it. per_device: a list, one number for each device, will
+    do."""
 
     label: str
     help: str
@@ -83,7 +87,6 @@ ASK = {
         "Noise of each device",
         "Standard deviation of the noise that a device adds to each number before it sends.",
         symbol="σ",
-        default="0.05",
         low=0.005,
         high=1,
         scale="log",
@@ -95,7 +98,6 @@ ASK = {
         "Probability that ε may fail",
         "Every ε comes with its δ: the promise may be broken with about this probability.",
         symbol="δ",
-        default="1e-05",
         low=1e-9,
         high=1e-2,
         scale="log",
@@ -133,7 +135,6 @@ WHO = {
         "Largest length of what a device sends, before noise. One number, or one for each device.",
         "text",
         symbol="C",
-        default="1",
         per_device=True,
     ),
     "dimension": Knob("Numbers sent", "Length of what a device sends. The codec sets it.", "whole", symbol="r"),
@@ -143,7 +144,6 @@ THREAT = {
         "What is hidden",
         "The change to one device that the signals must not show.",
         "choice",
-        default="zero-out",
         choices=_choices(
             ("zero-out", "what it sees, against nothing", "Its feature is replaced by zero; its noise stays."),
             ("replace", "what it sees, against anything else", "Its feature is replaced by any other one."),
@@ -154,7 +154,6 @@ THREAT = {
         "Devices on the adversary's side",
         "So many others may tell the adversary their noise, whichever they are. Theirs then does not count.",
         "whole",
-        default="0",
         low=0,
         high=11,
         step=1,
@@ -164,7 +163,6 @@ THREAT = {
         "Devices that may be missing",
         "So many others may drop out, whichever they are. ε holds without their noise.",
         "whole",
-        default="0",
         low=0,
         high=11,
         step=1,
@@ -174,7 +172,6 @@ THREAT = {
         "Antennas of an eavesdropper",
         "Somebody elsewhere who listens with so many antennas gets an ε of their own. 0: it is not asked for.",
         "whole",
-        default="0",
         low=0,
         high=8,
         step=1,
@@ -184,14 +181,12 @@ THREAT = {
         "The eavesdropper may learn the answer",
         "The answer is made of what the server's antenna receives, so it counts among theirs. Off: an assumption.",
         "switch",
-        default="true",
     ),
     "inferences": Knob(
         "Inferences that share the ε",
         "What shows in every one of them leaks each time; ε is that of all together.",
         "whole",
         symbol="T",
-        default="1",
         low=1,
         high=10_000,
         scale="log",
@@ -204,27 +199,21 @@ TURNS = {
         "Who takes part",
         "A coin for each device, or a score of how sure it is of what it sees.",
         "choice",
-        default="1",
         choices=_choices(
-            ("1", "1: a coin", "Each device transmits with its own probability."),
-            ("2.1", "2.1: the sure ones", "A device transmits if its noisy score is below a threshold."),
-            ("2.2", "2.2: the surest", "A ranking server chooses the devices with the best noisy scores."),
+            *((each.name, f"{each.name}: {each.title}", each.about) for each in (Coin, Threshold, Ranking))
         ),
     ),
     "participation": Knob(
         "How often a device takes part",
         "Probability of its coin. One number, or one for each device.",
         symbol="p",
-        default="1",
         low=0.05,
         high=1,
         step=0.01,
         ends=("seldom", "always"),
         per_device=True,
     ),
-    "cover_noise": Knob(
-        "Cover noise", "Silent devices still send noise, so that nobody sees who took part.", "switch", default="false"
-    ),
+    "cover_noise": Knob("Cover noise", "Silent devices still send noise, so that nobody sees who took part.", "switch"),
     "share": Knob(
         "Share of ε for the score",
         "The score that decides who takes part spends this share of ε; the rest is for the features.",
@@ -238,7 +227,6 @@ TURNS = {
         "Threshold",
         "A device transmits if its noisy score is at most this.",
         symbol="η",
-        default="0.5",
         low=-1,
         high=2,
         step=0.05,
@@ -257,21 +245,18 @@ TURNS = {
         "Score",
         "Uncertainty of a device about what it sees.",
         "choice",
-        default="shannon",
         choices=_choices(("shannon", "Shannon entropy", ""), ("min", "min-entropy", "")),
     ),
     "score_rule": Knob(
         "How the score is bounded",
         "Cut off at the bound, or scaled to it.",
         "choice",
-        default="clip",
         choices=_choices(("clip", "cut off", ""), ("scale", "scaled", "")),
     ),
     "score_bound": Knob(
         "Bound of the score",
         "Largest score. The smaller it is, the less noise hides it.",
         symbol="Γ",
-        default="1",
         low=0.05,
         high=5,
         scale="log",
@@ -281,11 +266,167 @@ TURNS = {
         "Noise of the score",
         "Standard deviation of the noise on the score.",
         symbol="σ₀",
-        default="0.3162",
         low=0.05,
         high=20,
         scale="log",
         private_end="high",
         ends=("better choice", "more private"),
     ),
+}
+
+
+_AIR = {
+    "access": Knob(
+        "How signals reach the server",
+        "The air adds them up, each is received by itself, or a secure sum over an ordinary network.",
+        "choice",
+        choices=_choices(*((name, each.label, each.about) for name, each in ACCESSES.items())),
+    ),
+    "fading": Knob(
+        "Fading",
+        "How the strength of a link varies.",
+        "choice",
+        choices=_choices(
+            ("none", "none", "Every link is as strong as its mean."),
+            ("rician", "Rician", "A line of sight and echoes."),
+            ("rayleigh", "Rayleigh", "Echoes alone."),
+            ("nakagami:m=2", "Nakagami, m = 2", "Between the two."),
+            ("log-normal:std_db=4", "log-normal, 4 dB", "Shadowing."),
+        ),
+    ),
+    "k_factor_db": Knob(
+        "Rician K factor",
+        "Power of the line of sight over that of the echoes.",
+        low=-10,
+        high=20,
+        step=0.1,
+        unit="dB",
+        ends=("echoes", "line of sight"),
+    ),
+    "power_dbm": Knob(
+        "Power of a device",
+        "Peak power. One number, or one for each device.",
+        symbol="P",
+        low=0,
+        high=40,
+        step=0.5,
+        unit="dBm",
+        per_device=True,
+    ),
+    "path_loss_db": Knob(
+        "Path loss",
+        "Loss on the way to the server. One number, or one for each device.",
+        low=0,
+        high=40,
+        step=0.5,
+        unit="dB",
+        per_device=True,
+    ),
+    "receiver_noise_std": Knob(
+        "Noise of the receiver",
+        "It costs accuracy. ε does not count on it: an eavesdropper may have a better receiver.",
+        symbol="σₘ",
+        low=0,
+        high=5,
+        step=0.01,
+        unit="√mW",
+    ),
+    "outage": Knob(
+        "Largest outage",
+        "A device whose link is too weak stays silent, with at most this probability.",
+        low=1e-4,
+        high=0.5,
+        scale="log",
+    ),
+    "power_rule": Knob(
+        "Power control",
+        "What a device does whose link is too weak for its share.",
+        "choice",
+        choices=_choices(
+            ("truncate", "stay silent", ""),
+            ("backoff", "send more weakly", ""),
+            ("paper", "the paper's rule", "At the power limit it reveals whether there is a feature."),
+        ),
+    ),
+    "gamma": Knob(
+        "Alignment",
+        "Strength at which all signals arrive: auto, or a number.",
+        "text",
+        symbol="γ",
+    ),
+    "csi_error_std": Knob(
+        "Error of the channel estimate",
+        "Devices align by an estimate of their channel; the sum blurs where it is wrong.",
+        low=0,
+        high=0.5,
+        step=0.01,
+    ),
+    "phase_error_std": Knob(
+        "Error of the phase",
+        "Clocks and oscillators that are not quite in step.",
+        low=0,
+        high=1,
+        step=0.01,
+        unit="rad",
+    ),
+    "server_antennas": Knob(
+        "Antennas of the server",
+        "It receives by one public beam. More than one takes half a minute to account for.",
+        "whole",
+        low=1,
+        high=8,
+        step=1,
+    ),
+    "redrawn": Knob(
+        "New channel in each inference",
+        "Else one draw of gains and errors serves all of them.",
+        "switch",
+    ),
+}
+_SLOTS = {
+    "slots": Knob(
+        "Slots of an inference",
+        "The same features may be sent so often, with fresh noise, until the server is sure. ε is that of all slots.",
+        "whole",
+        symbol="N",
+        low=1,
+        high=16,
+        step=1,
+    ),
+    "sure": Knob(
+        "How sure the server must be",
+        "Probability at which it stops asking.",
+        low=0.5,
+        high=0.999,
+        step=0.001,
+        ends=("stops early", "asks on"),
+    ),
+    "slots_redrawn": Knob("New draw in each slot", "Of coins, scores and channel; else once.", "switch"),
+    "abstain": Knob("No answer if unsure", "After the last slot.", "switch"),
+}
+
+GROUPS: dict[str, tuple[str, bool, dict[str, Knob]]] = {
+    "ask": ("What you ask for", True, ASK),
+    "who": ("Devices and task", True, WHO),
+    "threat": ("Who might look, and how often", True, THREAT),
+    "turns": ("Who takes part", False, TURNS),
+    "air": ("The air", False, _AIR),
+    "slots": ("Slots", False, _SLOTS),
+}
+_OPEN = ("devices", "dimension", "weight", "num_selected")  # by the model, or the number of devices
+
+
+def text_of(value: Any) -> str:
+    """A value as the text of its setting: equal devices as one number."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, tuple | list):
+        return text_of(value[0]) if len(set(value)) == 1 else ",".join(map(text_of, value))
+    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
+
+
+KNOBS: dict[str, Knob] = {
+    name: replace(knob, default=text_of(default_of(name))) if name in KEYS and name not in _OPEN else knob
+    for _, _, of in GROUPS.values()
+    for name, knob in of.items()
 }

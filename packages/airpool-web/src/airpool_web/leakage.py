@@ -7,35 +7,33 @@ from typing import Any
 
 import numpy as np
 
-from airpool._support.rounding import full, shown, up
+from airpool._support.rounding import full, number, shown, up
+from airpool.account.assumptions import in_plain_words
 from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.account.guesses import Odds, in_words, percent
-from airpool.account.periods import verdict
-from airpool.account.plain_words import limit
-from airpool.account.reasons import in_plain_words
-from airpool.account.words import number
-from airpool.network import Adversary, Network, scheme_rules
+from airpool.account.odds import Odds, in_words, percent
+from airpool.account.plain_words import limit, verdict
+from airpool.network import Adversary, Claim, Network
 
 report_of = lru_cache(maxsize=256)(guarantee)
 
 
-def leakage(network: Network) -> dict[str, Any]:
+def leakage(network: Network, claim: Claim) -> dict[str, Any]:
     """The part, from the report of `guarantee`. An infinite number is the text "inf"."""
-    report = report_of(network)
+    report = report_of(network, claim)
     elsewhere = report.epsilon_eavesdropper
     return {
         "part": "leakage",
-        "delta": network.delta,
-        "inferences": network.inferences,
+        "delta": claim.delta,
+        "inferences": claim.inferences,
         "slots": network.slots.count,
-        "neighbours": str(network.neighbours),
+        "neighbours": str(claim.neighbours),
         "epsilon": number(report.worst),
         "epsilon_local": number(_worst(report.epsilon_local)),
         "epsilon_object": number(report.epsilon_object),
         "epsilon_eavesdropper": None if elsewhere is None else number(_worst(elsewhere)),
         "shown": _shown(report),
         "infinite": {name: in_plain_words(why) for name, why in report.reasons.items()},
-        "paper": {"epsilon": number(_worst(report.paper.epsilon)), "sentence": _claim(report)},
+        "paper": {"epsilon": number(_worst(report.paper.epsilon)), "sentence": _paper(report)},
         "devices": _devices(report),
         "odds": _odds(report.odds),
         "protects": _protects(report),
@@ -45,11 +43,11 @@ def leakage(network: Network) -> dict[str, Any]:
     }
 
 
-def first_leakage(network: Network) -> dict[str, Any] | None:
+def first_leakage(network: Network, claim: Claim) -> dict[str, Any] | None:
     """The same without the eavesdropper, whose ε takes a second; None where there is none."""
     if not network.adversary.antennas:
         return None
-    return leakage(replace(network, adversary=Adversary())) | {"pending": ["epsilon_eavesdropper"]}
+    return leakage(replace(network, adversary=Adversary()), claim) | {"pending": ["epsilon_eavesdropper"]}
 
 
 def _worst(values: Any) -> float:
@@ -65,13 +63,13 @@ def _shown(report: PrivacyReport) -> dict[str, str]:
     return {name: shown(value) for name, value in found.items()}
 
 
-def _claim(report: PrivacyReport) -> str:
-    claim, network = report.paper, report.network
-    if claim.reason:
-        return f"The paper's Theorem 1 claims nothing here: {claim.reason}."
-    beyond = " It says nothing of scores." if scheme_rules(network.scheme).scored else ""
+def _paper(report: PrivacyReport) -> str:
+    paper = report.paper
+    if paper.reason:
+        return f"The paper's Theorem 1 claims nothing here: {paper.reason}."
+    beyond = "" if report.network.scheme.independent else " It says nothing of scores."
     return (
-        f"The paper's Theorem 1 claims ε = {shown(_worst(claim.epsilon))} at δ = {up(_worst(claim.delta), 3)}, for one "
+        f"The paper's Theorem 1 claims ε = {shown(_worst(paper.epsilon))} at δ = {up(_worst(paper.delta), 3)}, for one "
         f"inference and one slot; it is no valid bound.{beyond}"
     )
 
@@ -115,20 +113,20 @@ def _odds(odds: Sequence[Odds]) -> dict[str, Any]:
 
 def _protects(report: PrivacyReport) -> str:
     """One sentence of what this setting hides."""
-    network, even, elsewhere = report.network, report.odds[0].worst, report.epsilon_eavesdropper
+    claim, even, elsewhere = report.claim, report.odds[0].worst, report.epsilon_eavesdropper
     if np.isinf(report.worst):
         why = in_plain_words(report.reasons.get("epsilon", ""))
         return f"Nothing is promised for what one device sees: {why}."
     word = verdict(report.worst, even).capitalize()
-    over = "" if network.inferences == 1 else f" in all of {network.inferences:,} inferences together"
+    over = "" if claim.inferences == 1 else f" in all of {claim.inferences:,} inferences together"
     heard = ""
     if elsewhere is not None and (guessed := report.odds[0].eavesdropper) is not None:
-        heard = f" An eavesdropper elsewhere (antennas: {network.adversary.antennas}): at most "
+        heard = f" An eavesdropper elsewhere (antennas: {report.network.adversary.antennas}): at most "
         heard += f"{percent(_worst(guessed))} (ε = {limit(_worst(elsewhere))})."
     return (
         f"{word} is what one device alone sees: whoever receives what the server does guesses a yes-or-no question "
         f"about it right at most {percent(even)} of the time{over}, instead of 50 % (ε = {limit(report.worst)}, "
-        f"δ = {full(network.delta)}).{heard}"
+        f"δ = {full(claim.delta)}).{heard}"
     )
 
 
@@ -139,9 +137,7 @@ def _does_not(report: PrivacyReport) -> str:
     parts = [
         f"what several devices see, the class above all, which the answer is meant to tell ({percent(even.object)})"
     ]
-    if network.channel.rules.superposes:
-        parts.append(f"a device whose signal somebody receives by itself ({near})")
-    elif not network.channel.rules.radio:
-        parts.append(f"a device whose group is mostly in the adversary's hands ({near})")
+    if unprotected := network.channel.rules.unprotected:
+        parts.append(f"{unprotected} ({near})")
     parts.append("that there is such a network, when it is used, and the answer itself")
     return f"Not protected: {'; '.join(parts)}."

@@ -11,16 +11,15 @@ from typing import Any
 
 import numpy as np
 
+from airpool.evaluation import mse
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import EncodedObjects, held_out
-from airpool.evaluation.theory import mse
 from airpool.models.model import Model
-from airpool.network import Network, scheme_rules
-from airpool.paper.formulas.accuracy import TABLE_2
-from airpool.web.copies import SEED
-from airpool.web.leakage import report_of
-from airpool.web.least import met
-from airpool.web.settings import AskedNetwork
+from airpool.network import Claim, Network
+from airpool_lab.paper.formulas.theorem2 import TABLE_2
+from airpool_web.copies import SEED
+from airpool_web.leakage import report_of
+from airpool_web.settings import AskedNetwork, met
 
 EPSILONS = (0.1, 0.2, 0.4, 0.7, 1.0, 1.5, 2.0, 3.0, 4.0, 6.3, 10.0, 20.0)
 _CELLS = 1_500_000  # of latents in float64 that an error is averaged over, within some 20 ms
@@ -46,11 +45,11 @@ def _encoded(model: Model, codec: str, devices: int) -> EncodedObjects:
     return held_out(model, Network.uniform(num_devices=devices), codec=codec, against_vote=True)
 
 
-def objects_of(asked: AskedNetwork, network: Network) -> EncodedObjects:
+def _objects_of(network: Network, model: Model, codec: str) -> EncodedObjects:
     """The test objects as the devices of a network see them, beside the vote."""
-    if scheme_rules(network.scheme).scored:
-        return held_out(asked.model, network, codec=asked.codec, against_vote=True)
-    return _encoded(asked.model, asked.codec, network.devices.count)
+    if network.scheme.needs_posteriors:
+        return held_out(model, network, codec=codec, against_vote=True)
+    return _encoded(model, codec, network.devices.count)
 
 
 # Error
@@ -69,7 +68,7 @@ def error_objects(asked: AskedNetwork) -> int | None:
 
 def error_part(asked: AskedNetwork, objects: int) -> dict[str, Any]:
     """The exact mean square error in its parts, over evenly spaced test objects."""
-    encoded = objects_of(asked, asked.network)
+    encoded = _objects_of(asked.network, asked.model, asked.codec)
     rows = np.linspace(0, len(encoded.labels) - 1, objects).round().astype(int)
     found = mse.error(encoded.latents[rows].double().numpy(), asked.network).mean
     names = [name for name in _ERROR if name != "unsure" or found.unsure > 0]
@@ -98,18 +97,11 @@ def measured_error(found: Evaluation) -> dict[str, Any]:
 # Cost and accuracy
 
 
-def measured(asked: AskedNetwork, trials: int) -> Evaluation:
-    """The evaluation on the test objects, as `airpool evaluate` makes it with this number of trials."""
-    return _measured(asked.network, asked.model, asked.codec, trials)
-
-
 @lru_cache(maxsize=64)
-def _measured(network: Network, model: Model, codec: str, trials: int) -> Evaluation:
-    if scheme_rules(network.scheme).scored:
-        objects = held_out(model, network, codec=codec, against_vote=True)
-    else:
-        objects = _encoded(model, codec, network.devices.count)
-    return evaluate(objects, network, trials=trials, seed=SEED, report=report_of(network))
+def measured(network: Network, claim: Claim, model: Model, codec: str, trials: int) -> Evaluation:
+    """The evaluation on the test objects, as `airpool evaluate` makes it with this number of trials."""
+    objects = _objects_of(network, model, codec)
+    return evaluate(objects, network, claim, trials=trials, seed=SEED, report=report_of(network, claim))
 
 
 def cost_part(found: Evaluation) -> dict[str, Any]:
@@ -131,8 +123,7 @@ def cost_part(found: Evaluation) -> dict[str, Any]:
     words = [
         f"All {count} devices together spend {found.energy:.4g} mW · channel uses in an inference (measured over "
         f"{found.objects:,} objects × {found.trials} trials).",
-        f"A slot takes {found.channel_uses} channel uses"
-        + (", one turn for each device." if network.channel.rules.separate else ", whatever the number of devices."),
+        f"A slot takes {found.channel_uses} channel uses, {network.channel.rules.turns}.",
     ]
     if used is not None:
         words.append(
@@ -205,7 +196,7 @@ def curve(asked: AskedNetwork, here: Evaluation) -> Iterator[dict[str, Any]]:
     began = told = monotonic()
     for number, epsilon in enumerate(EPSILONS, 1):
         late = monotonic() - began > _CURVE_SECONDS
-        point = None if late else _point(bare, asked.share, asked.model, asked.codec, epsilon)
+        point = None if late else _point(bare, asked.claim, asked.share, asked.model, asked.codec, epsilon)
         ours.append(None if point is None else point[0])
         vote.append(None if point is None else point[1])
         if number < len(EPSILONS) and monotonic() - told < _TELL_SECONDS:
@@ -229,13 +220,13 @@ def curve(asked: AskedNetwork, here: Evaluation) -> Iterator[dict[str, Any]]:
 
 @lru_cache(maxsize=512)
 def _point(
-    bare: Network, share: float | None, model: Model, codec: str, epsilon: float
+    bare: Network, claim: Claim, share: float | None, model: Model, codec: str, epsilon: float
 ) -> tuple[dict[str, float], float | None] | None:
     """Accuracy with its interval, and the vote's, at an ε; None where no noise meets it."""
     try:
-        network = met(bare, epsilon, share)
+        network = met(bare, claim, epsilon, share)
     except ValueError:
         return None
-    found = _measured(network, model, codec, 1)
+    found = measured(network, claim, model, codec, 1)
     low, high = found.accuracy_ci
     return {"mean": found.accuracy_mean, "low": low, "high": high}, found.vote_accuracy

@@ -15,8 +15,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool.models.vision.meshes import SUFFIXES, Limits, MeshError, parse
-from airpool.web.asked import AskedError
-from airpool.web.jobs import Jobs, Tell
+from airpool_web.asked import AskedError
+from airpool_web.jobs import Jobs, Tell
 
 LIMITS = Limits(num_bytes=8 * 2**20, num_vertices=200_000, num_faces=200_000)
 SECONDS = 30.0  # to parse one and to render its views, the start of the process included

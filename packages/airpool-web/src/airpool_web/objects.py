@@ -13,16 +13,14 @@ from numpy.typing import NDArray
 from torch import Tensor
 
 from airpool.models.cameras import camera_note, cameras
-from airpool.models.codecs.codec import Codec
 from airpool.models.model import Model, Objects
 from airpool.models.stored import HeldOut
 from airpool.models.vision import shapes
 from airpool.models.vision.shapes import Shape
 from airpool.models.vision.views import Cameras, views
-from airpool.network import Network
-from airpool.web.asked import AskedError
-from airpool.web.meshes import LastUsed, OwnMesh
-from airpool.web.settings import AskedNetwork
+from airpool_web.asked import AskedError
+from airpool_web.meshes import LastUsed, OwnMesh
+from airpool_web.settings import AskedNetwork
 
 OWN, SAMPLE = "own-", "sample_"
 _PER_CLASS = 5  # held-out samples that are listed
@@ -53,8 +51,10 @@ class Scenery:
         """The views (1, K, 2, H, H) of a shape or a mesh, one of each device."""
         found = self._views.get(name)
         if found is None:
-            own = name.startswith(OWN)
-            found = torch.from_numpy(self.mesh(name).views) if own else _rendered(shape(name))
+            if name.startswith(OWN):
+                found = torch.from_numpy(self.mesh(name).views)
+            else:
+                found = views([(shape(name).vertices, shape(name).faces)], Cameras())
             self._views.put(name, found, found.nbytes)
         return found[:, cameras(devices, found.shape[1])]
 
@@ -96,10 +96,6 @@ def shape(name: str) -> Shape:
     if name not in known():
         raise AskedError(f"there is no shape {name[:40]!r}", field="object", status=404)
     return known()[name]
-
-
-def _rendered(shape: Shape) -> Tensor:
-    return views([(shape.vertices, shape.faces)], Cameras())
 
 
 def geometry(vertices: NDArray[Any], faces: NDArray[Any]) -> dict[str, list[Any]]:
@@ -148,41 +144,3 @@ def _sampled(name: str, model: Model, codec: str, devices: int) -> Looked:
     one = slice(int(number), int(number) + 1)
     truth = model.classes[int(held.labels[one][0])]
     return Looked(truth, None, held.note, lambda: (held.latents[one], held.posteriors[one]))
-
-
-@dataclass(frozen=True, eq=False, repr=False)
-class Remembered(Model):
-    """A model that has encoded an object already: `airpool.infer` is given what `encode` and `seen` gave before."""
-
-    of: Model
-    encoding: tuple[Tensor, Tensor]
-
-    @property
-    def name(self) -> str:  # pyright: ignore[reportIncompatibleVariableOverride]
-        return self.of.name
-
-    @property
-    def classes(self) -> tuple[str, ...]:
-        return self.of.classes
-
-    @property
-    def codecs(self) -> tuple[str, ...]:
-        return self.of.codecs
-
-    def trunk_of(self, codec: str | None = None) -> str:
-        return self.of.trunk_of(codec)
-
-    def named_codec(self, name: str) -> Codec:
-        return self.of.named_codec(name)
-
-    def encoded_objects(self, split: HeldOut, codec: str) -> Objects:
-        return self.of.encoded_objects(split, codec)
-
-    def encode(self, inputs: Any, *, codec: str | None = None) -> Tensor:
-        return self.encoding[0]
-
-    def seen(self, inputs: Any, *, codec: str | None = None) -> tuple[Tensor, Tensor]:
-        return self.encoding
-
-    def participation(self, network: Network, *, codec: str | None = None) -> NDArray[Any] | None:
-        return self.of.participation(network, codec=codec)

@@ -12,16 +12,14 @@ from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
 from airpool._support.files import jsonable
-from airpool.account.guarantee import guarantee
 from airpool.evaluation.plan import plan, smallest_epsilon
 from airpool.evaluation.plan.candidates import brought, candidates
-from airpool.evaluation.plan.frontier import FACTORS, frontier
-from airpool.evaluation.plan.search import Option, Plan
-from airpool.web.adversary import whole
-from airpool.web.asked import AskedError, answered, computed, fields, lines
-from airpool.web.flat import flat
-from airpool.web.jobs import Tell
-from airpool.web.settings import AskedNetwork, read
+from airpool.evaluation.plan.search import FACTORS, Option, Plan, frontier
+from airpool.network import Claim
+from airpool_web.asked import AskedError, answered, computed, fields, lines, whole
+from airpool_web.jobs import Tell
+from airpool_web.leakage import report_of
+from airpool_web.settings import AskedNetwork, flat, read
 
 MOST_DEVICES = 60  # more take minutes: the command line goes on
 # Settings that the plan decides, whatever they are in the address.
@@ -58,20 +56,19 @@ def planned(tell: Tell, settings: Mapping[str, Any], model: str, seed: int) -> N
     asked = checked(read(settings, model))
     tell({"part": "progress", "text": "Building the candidates", "done": 0, "total": 0})
     found = _found(tell, asked, seed)
-    name = asked.given.get("model", model)
+    name, claim = asked.given.get("model", model), asked.claim
 
     def design(option: Option, kind: str) -> dict[str, Any]:
-        return _design(option, kind, name)
+        return _design(option, claim, kind, name)
 
-    best = found.best.network
     tell(
         jsonable(
             {
                 "part": "plan",
-                "delta": best.delta,
-                "neighbours": str(best.neighbours),
-                "inferences": best.inferences,
-                "devices": best.devices.count,
+                "delta": claim.delta,
+                "neighbours": str(claim.neighbours),
+                "inferences": claim.inferences,
+                "devices": found.best.network.devices.count,
                 "seed": seed,
                 "best": design(found.best, "best"),
                 "others": [design(each, "other") for each in found.others],
@@ -91,12 +88,12 @@ def planned(tell: Tell, settings: Mapping[str, Any], model: str, seed: int) -> N
 
 
 def _found(tell: Tell, asked: AskedNetwork, seed: int) -> Plan:
-    given, model = asked.bare, asked.model
+    given, claim, model = asked.bare, asked.claim, asked.model
     if asked.way == "accuracy":
         assert asked.accuracy is not None
         tell({"part": "progress", "text": f"Finding the smallest ε for {asked.accuracy:g}", "done": 0, "total": 0})
-        return smallest_epsilon(given, model=model, accuracy=asked.accuracy, seed=seed)[1]
-    target = asked.epsilon if asked.way == "epsilon" else guarantee(asked.network).worst
+        return smallest_epsilon(given, claim, model=model, accuracy=asked.accuracy, seed=seed)[1]
+    target = asked.epsilon if asked.way == "epsilon" else report_of(asked.network, claim).worst
     if target is None or not np.isfinite(target):
         raise AskedError("the network in the address has no finite ε to plan for: set one", field="epsilon")
     covered = given.channel.rules.cover_noise
@@ -109,10 +106,10 @@ def _found(tell: Tell, asked: AskedNetwork, seed: int) -> Plan:
         text = "Building the candidates" if built < len(tried) else "Simulating the candidates on validation objects"
         tell({"part": "progress", "text": text, "done": built, "total": len(tried)})
 
-    return plan(given, model=model, epsilon=float(target), seed=seed, choice=tried, on_candidate=advance)
+    return plan(given, claim, model=model, epsilon=float(target), seed=seed, choice=tried, on_candidate=advance)
 
 
-def _design(option: Option, kind: str, model: str) -> dict[str, Any]:
+def _design(option: Option, claim: Claim, kind: str, model: str) -> dict[str, Any]:
     """One design as plain data, with the settings that make it."""
     row, run = option.row(), option.evaluation
     names = ("codec", "scheme", "participation", "cover_noise", "energy", "channel_uses", "trials", "objects")
@@ -124,5 +121,5 @@ def _design(option: Option, kind: str, model: str) -> dict[str, Any]:
         "low": row["accuracy_low"],
         "high": row["accuracy_high"],
         "bytes": run.bytes_per_device,
-        "settings": flat(option.network, model=model, codec=option.candidate.codec),
+        "settings": flat(option.network, claim, model=model, codec=option.candidate.codec),
     }

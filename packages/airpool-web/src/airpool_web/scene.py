@@ -1,27 +1,38 @@
-"""The scene: one object before the devices, one inference of it, and many. All of it is `airpool.infer`."""
+"""The scene: one object before the devices, one inference of it, and many. All of it is `airpool.infer`.
 
+Beside the numbers stand words: what each device did in its first slot and why, and what the server sees of it.
+"""
+
+import struct
+import zlib
+from base64 import b64encode
+from functools import partial
 from typing import Any
 
+import numpy as np
 import torch
+from numpy.typing import ArrayLike
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
 
-from airpool.account.guesses import in_words, percent
+from airpool._support.rounding import number
+from airpool.account.odds import in_words, percent
 from airpool.account.report import PrivacyReport
-from airpool.account.words import number
 from airpool.models.cameras import cameras
-from airpool.models.pretrained import infer
+from airpool.models.pretrained import infer_encoded
 from airpool.models.vision.views import Cameras
+from airpool.network import Network
 from airpool.protocol.inference import Inference, Simulation, centralised
 from airpool.protocol.server import NO_ANSWER
-from airpool.radio.link import level
-from airpool.web import copies, meshes, objects, png, silence
-from airpool.web.asked import AskedError, answered, body, computed, fields, reply
-from airpool.web.jobs import Jobs
-from airpool.web.leakage import report_of
-from airpool.web.objects import OWN, Looked, Remembered, Scenery
-from airpool.web.settings import LOOK, AskedNetwork, asked_network, read
+from airpool.radio.link import level, link_of
+from airpool.radio.power import threshold
+from airpool_web import copies, meshes, objects
+from airpool_web.asked import AskedError, answered, body, computed, fields, reply, whole
+from airpool_web.jobs import Jobs
+from airpool_web.leakage import report_of
+from airpool_web.objects import OWN, Looked, Scenery
+from airpool_web.settings import LOOK, AskedNetwork, asked_network, read
 
 MOST_TRIALS = 200
 MOST_SEED = 2**53 - 1
@@ -52,7 +63,7 @@ def routes() -> list[BaseRoute]:
 async def _shapes(request: Request) -> Response:
     """The objects to choose from with the model and codec of the query."""
     given = {name: request.query_params[name] for name in ("model", "codec") if name in request.query_params}
-    asked = await computed(_asked, request, given)
+    asked = await computed(asked_network, given, request.app.state.options.model)
     return reply(request, await computed(objects.listed, asked.model, asked.codec))
 
 
@@ -83,26 +94,18 @@ async def _views(request: Request) -> Response:
 
 async def _infer(request: Request) -> Response:
     given = await fields(request)
-    name, seed, trials = _object(given), _whole(given, "seed", 0, MOST_SEED), _whole(given, "trials", 1, MOST_TRIALS)
     several = "trials" in given
+    name, seed = _object(given), whole(given, "seed", 0, MOST_SEED)
+    trials = whole(given, "trials", 1, MOST_TRIALS, least=1)
     function = many if several else once
     options = (seed, trials) if several else (seed,)
-    made = function, _state(request).scenery, name, _later(request, given), *options
-    return reply(request, await computed(*made, lane="scene"))
+    # Made when it is called: its noise may have to be searched for.
+    make = partial(asked_network, _settings(given), request.app.state.options.model)
+    return reply(request, await computed(function, _state(request).scenery, name, make, *options, lane="scene"))
 
 
 def _state(request: Request) -> SceneState:
     return request.app.state.scene
-
-
-def _asked(request: Request, given: dict[str, Any]) -> AskedNetwork:
-    return asked_network(given, request.app.state.options.model)
-
-
-def _later(request: Request, given: dict[str, Any]) -> Any:
-    """The network that was asked for, made when it is called: its noise may have to be searched for."""
-    settings = _settings(given)
-    return lambda: _asked(request, settings)
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -116,15 +119,6 @@ def _object(given: dict[str, Any]) -> str:
     return name
 
 
-def _whole(given: dict[str, Any], name: str, least: int, most: int) -> int:
-    value = given.get(name, least)
-    if isinstance(value, str) and value.isascii() and value.isdecimal() and len(value) < 20:
-        value = int(value)
-    if isinstance(value, bool) or not isinstance(value, int) or not least <= value <= most:
-        raise AskedError(f"{name} must be a whole number from {least} to {most}", field=name)
-    return value
-
-
 # In a thread
 
 
@@ -135,25 +129,21 @@ def views(scenery: Scenery, name: str, settings: dict[str, Any], model: str) -> 
     looked = scenery.look(name, asked)
     around = Cameras()
     used = cameras(count, asked.model.num_devices)
-    pictures = list[str]()
+    pictures, spread = list[str](), [360 * k / count for k in range(count)]
     if looked.views is not None:
         small = torch.nn.functional.avg_pool2d(looked.views[0], _THUMBNAIL).numpy()
         there = torch.nn.functional.avg_pool2d((looked.views[0, :, 1:] > 0).float(), _THUMBNAIL).numpy()[:, 0]
         bright = small[:, 0] / there.clip(1e-6)  # shading where there is an object, which the edge is a part of
-        pictures = [png.address(grey, alpha) for grey, alpha in zip(bright, there, strict=True)]
+        pictures = [picture_address(grey, alpha) for grey, alpha in zip(bright, there, strict=True)]
     return {
         "object": name,
         "truth": looked.truth,
         "devices": count,
         "views": pictures,
-        "azimuths": [360 * k / asked.model.num_devices for k in used] if pictures else _spread(count),
+        "azimuths": [360 * k / asked.model.num_devices for k in used] if pictures else spread,
         "elevation": around.elevation_deg,
         "note": looked.note,
     }
-
-
-def _spread(count: int) -> list[float]:
-    return [360 * k / count for k in range(count)]
 
 
 def once(scenery: Scenery, name: str, make: Any, seed: int) -> dict[str, Any]:
@@ -164,7 +154,8 @@ def once(scenery: Scenery, name: str, make: Any, seed: int) -> dict[str, Any]:
     used = int(out.slots[0, 0])
     public = level(network.one_slot, participation=asked.model.participation(network, codec=asked.codec)).of_mean(used)
     probabilities = out.logits[0, 0].softmax(-1)
-    label, report = _label(out, asked), out.report
+    found, report = int(out.label[0, 0]), out.report
+    label = None if found == NO_ANSWER else asked.model.classes[found]
     order = probabilities.argsort(descending=True)[:TOP].tolist()
     return {
         "object": name,
@@ -175,18 +166,18 @@ def once(scenery: Scenery, name: str, make: Any, seed: int) -> dict[str, Any]:
         "no_answer": None if label is not None else _no_answer(out),
         "top": [{"label": asked.model.classes[c], "probability": float(probabilities[c])} for c in order],
         "probabilities": probabilities.tolist(),
-        "devices": silence.devices(network, out),
+        "devices": devices_of(network, out),
         "received": out.estimate[0, 0].tolist(),
         "ideal": centralised(out.latents, network.one_slot).estimate[0, 0].tolist(),
         "noise_std": public.noise_std,
         "slots": {"used": used, "most": network.slots.count, "sure": bool(out.sure[0, 0])},
         "epsilon": number(report.worst),
         "epsilon_object": number(report.epsilon_object),
-        "delta": network.delta,
-        "inferences": network.inferences,
+        "delta": asked.claim.delta,
+        "inferences": asked.claim.inferences,
         "odds": in_words(report.odds),
         "guess": None if not report.odds else _guess(report),
-        "server_sees": silence.server_sees(network, out, public.noise_std),
+        "server_sees": server_sees(network, out, public.noise_std),
         "note": looked.note,
         "python": _program(scenery, name, asked, seed) if looked.views is not None else None,
     }
@@ -231,9 +222,16 @@ def many(scenery: Scenery, name: str, make: Any, seed: int, trials: int) -> dict
 
 def inferred(asked: AskedNetwork, looked: Looked, seed: int, trials: int = 1) -> Inference:
     """`airpool.infer` of an object whose encoding is known."""
-    how = Simulation(trials, report=report_of(asked.network))
-    rng, model = torch.Generator().manual_seed(seed), Remembered(asked.model, looked.encoded())
-    return infer(model, looked.views, network=asked.network, rng=rng, codec=asked.codec, simulation=how)
+    report, rng = report_of(asked.network, asked.claim), torch.Generator().manual_seed(seed)
+    return infer_encoded(
+        asked.model,
+        *looked.encoded(),
+        network=asked.network,
+        claim=asked.claim,
+        rng=rng,
+        codec=asked.codec,
+        simulation=Simulation(trials, report=report),
+    )
 
 
 def _guess(report: PrivacyReport) -> str:
@@ -243,12 +241,91 @@ def _guess(report: PrivacyReport) -> str:
     return f"A yes-or-no guess about what one device alone sees is right at most {most} of the time instead of {prior}."
 
 
-def _label(out: Inference, asked: AskedNetwork) -> str | None:
-    found = int(out.label[0, 0])
-    return None if found == NO_ANSWER else asked.model.classes[found]
-
-
 def _no_answer(out: Inference) -> str:
     if not bool((out.received.alignment[0, 0] != 0).any()):
         return "No device is on the air: noise alone is never decoded."
     return "The server is not sure after the last slot, and abstains."
+
+
+_SIGNATURE, _GREY_ALPHA = b"\x89PNG\r\n\x1a\n", 4
+
+
+def picture_address(grey: ArrayLike, alpha: ArrayLike) -> str:
+    """A picture as a data: address. grey, alpha: (H, W) in [0, 1].
+
+    >>> picture_address(np.zeros((2, 3)), np.ones((2, 3)))[:26]
+    'data:image/png;base64,iVBO'
+    """
+    planes = np.stack([np.asarray(grey, np.float64), np.asarray(alpha, np.float64)], axis=-1)
+    height, width, _ = planes.shape
+    rows = np.rint(255 * planes.clip(0, 1)).astype(np.uint8).reshape(height, -1)
+    filtered = np.pad(rows, ((0, 0), (1, 0)))  # every row begins with its filter: none
+    header = struct.pack(">IIBBBBB", width, height, 8, _GREY_ALPHA, 0, 0, 0)
+    parts = _chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(filtered.tobytes(), 6)), _chunk(b"IEND", b"")
+    return "data:image/png;base64," + b64encode(_SIGNATURE + b"".join(parts)).decode("ascii")
+
+
+def _chunk(kind: bytes, data: bytes) -> bytes:
+    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+
+
+_WEAKER = 0.999  # aimed at, of the full strength
+
+
+def devices_of(network: Network, out: Inference) -> list[dict[str, Any]]:
+    """Record of each device in the first slot of the first trial.
+
+    state: sends, weak (at its power limit), noise (cover noise alone) or silent. reason: in words.
+    """
+    one, got = network.one_slot, out.received
+    link = link_of(one)
+    needed = threshold(link.transmitters, gamma=link.gamma)
+    first = {
+        "gain": got.gain[0, 0].tolist(),
+        "took_part": got.taking_part[0, 0].tolist(),
+        "on_the_air": (got.alignment[0, 0] != 0).tolist(),
+        "aim": got.sent.aim[0, 0].tolist(),
+        "known": got.sent.known[0, 0].tolist(),
+    }
+    scores = None if got.noisy_scores is None else got.noisy_scores[0, 0].tolist()
+    found = list[dict[str, Any]]()
+    for k, values in enumerate(zip(*first.values(), strict=True)):
+        gain, took_part, on_the_air, aim, known = values
+        if not took_part:
+            state, p = "silent", one.devices.column("participation")[k]
+            reason = one.scheme.why_silent(p, None if scores is None else scores[k])
+            if on_the_air:
+                state, reason = "noise", f"{reason} It sends noise alone, so that nobody can tell (cover noise)."
+        elif not on_the_air:
+            state = "silent"
+            reason = f"Its channel is too weak: the gain is {known:.3g}, its power needs {needed[k]:.3g} (outage)."
+        elif aim < _WEAKER:
+            state, reason = "weak", f"Its channel is weak: at its power limit {aim:.0%} of its strength arrives."
+        else:
+            state, reason = "sends", "It sends its clipped feature with noise on every number."
+        found.append(
+            {"device": k, "state": state, "on_the_air": on_the_air, "took_part": took_part, "gain": gain}
+            | {"epsilon": number(out.report.epsilon[k]), "reason": reason}
+            | {"epsilon_local": number(out.report.epsilon_local[k])}
+        )
+    return found
+
+
+def server_sees(network: Network, out: Inference, noise_std: float) -> list[str]:
+    """All that reaches the server, in sentences."""
+    used, rules = int(out.slots[0, 0]), network.channel.rules
+    slots = f" in each of {used} slots; their mean is drawn" if used > 1 else ""
+    said = [rules.received(network, slots, f"noise of standard deviation {noise_std:.3g} lies on each")]
+    if network.scheme.needs_ranking_server:
+        said.append("The ranking server also sees every device's noisy score.")
+    if network.scheme.needs_ranking_server and network.cover_noise:
+        said.append("It chooses who takes part; the others send noise (cover noise), so that nobody else can tell.")
+    elif rules.senders_seen:
+        said.append("It also sees which devices send, but not whose feature is in the sum: the others add noise alone.")
+    elif not network.cover_noise:
+        said.append("It also sees which devices are on the air.")
+    else:
+        said.append("Who takes part is hidden: those that do not, send noise (cover noise).")
+    if network.channel.antennas > 1:
+        said.append(f"It has {network.channel.antennas} antennas and keeps what each receives; one beam is decoded.")
+    return said

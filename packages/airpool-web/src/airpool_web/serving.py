@@ -7,15 +7,15 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, cast
+from typing import cast
 
 import uvicorn
 from starlette.applications import Starlette
 
-from airpool.runtime import logs, transport
-from airpool.runtime.door import Door, DoorLimits, Patient
-from airpool.runtime.transport import PeerCredentials
-from airpool.web.app import PageOptions, app
+from airpool_runtime import logs, transport
+from airpool_runtime.door import Door, DoorLimits, Patient
+from airpool_runtime.transport import PeerCredentials
+from airpool_web.app import PageOptions, app
 
 DEFAULT_ADDRESS = "127.0.0.1:8350"
 _MOST, _OF_ONE_PEER, _REQUEST_SECONDS = 256, 64, 30.0  # connections; a mesh may take a while
@@ -86,15 +86,17 @@ class PageServer(uvicorn.Server):
 
 def server(options: PageOptions, credentials: PeerCredentials | None = None) -> PageServer:
     """uvicorn with the page; `serve(sockets=[place.sock])` runs it."""
-    how: dict[str, Any] = {
-        "http": Patient,
-        "log_config": None,
-        "access_log": False,
-        "server_header": False,
-        "ws": "none",
-    }
-    how |= {"timeout_keep_alive": 20, "timeout_graceful_shutdown": 1, "lifespan": "on"}
-    config = uvicorn.Config(app(options), **how)
+    config = uvicorn.Config(
+        app(options),
+        http=Patient,
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        ws="none",
+        timeout_keep_alive=20,
+        timeout_graceful_shutdown=1,
+        lifespan="on",
+    )
     config.load()
     if credentials is not None:
         config.ssl = transport.http_context(credentials)

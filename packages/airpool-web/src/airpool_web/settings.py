@@ -1,31 +1,114 @@
 """The page's settings, a flat table of texts, as a checked network: `asked_network`.
 
 Names are those of the command line's options, with _ for -. Besides them: `way` (which number is asked for: epsilon,
-noise or accuracy), `epsilon`, `accuracy`, `model`, `codec` and `share`. What does not apply is left out (`applies`).
+noise or accuracy), `epsilon`, `accuracy`, `model`, `codec` and `share`. What does not apply is greyed
+on the page and left out of the network: `greyed` decides both, so that a grey control never changes a number.
 """
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import lru_cache
+from math import ceil, floor, log10
 from typing import Any, Literal, get_args
 
-from airpool.evaluation.settings import KEYS, put
+from airpool.account.calibration import calibrate
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import held_out
+from airpool.evaluation.settings import KEYS, default_of, put
 from airpool.models import stored
 from airpool.models.cameras import cameras
 from airpool.models.model import Model
 from airpool.models.pretrained import load
-from airpool.network import Network, NetworkError, scheme_rules
+from airpool.network import ACCESSES, Claim, Network, NetworkError
 from airpool.network import file as network_file
-from airpool.web import least
-from airpool.web.applies import greyed
-from airpool.web.asked import AskedError
-from airpool.web.radio_knobs import KNOBS
+from airpool.schemes.scheme import scheme_and_settings
+from airpool_web.asked import AskedError
+from airpool_web.knobs import KNOBS, text_of
+
+# The grid of the search for an ε, and what is drawn at each step.
+_TRIALS, _SEED = 3, 0
+_STEPS = 48  # of ε in a factor of ten: 4.9 % each
+FIRST, LAST = ceil(log10(0.02) * _STEPS), floor(log10(50) * _STEPS)
+
+
+def grid(step: int) -> float:
+    """ε of a step, rounded to three digits."""
+    return float(f"{10 ** (step / _STEPS):.3g}")
+
+
+@lru_cache(maxsize=256)
+def met(bare: Network, claim: Claim, epsilon: float, share: float | None) -> Network:
+    """The network with the least noise that meets an ε."""
+    return calibrate(bare, claim, epsilon=epsilon, share=share)
+
+
+@lru_cache(maxsize=1024)
+def validated(bare: Network, claim: Claim, share: float | None, model: Model, codec: str, epsilon: float) -> float:
+    """Accuracy on the validation objects with the least noise that meets ε; 0 where none does."""
+    try:
+        network = met(bare, claim, epsilon, share)
+    except ValueError:
+        return 0.0
+    objects = held_out(model, network, codec=codec, split="validation", unseen=True)
+    return evaluate(objects, network, claim, trials=_TRIALS, seed=_SEED).accuracy_mean
+
+
+SLOTS = ("sure", "slots_redrawn", "abstain")
+RADIO = (
+    *("fading", "k_factor_db", "receiver_noise_std", "power_dbm", "path_loss_db", "power_rule", "gamma", "outage"),
+    *("csi_error_std", "phase_error_std", "redrawn", "server_antennas", "antennas", "knows_answer"),
+)
+_FOUND_FROM = {
+    "epsilon": "found from the target ε: the least noise that meets it",
+    "accuracy": "found from the target accuracy: the least ε that reaches it",
+}
+
+
+def greyed(given: Mapping[str, Any]) -> dict[str, str]:
+    """Name → reason, for every setting that does not apply to what is given; what is left out has its default."""
+
+    def get(name: str, default: Any) -> Any:
+        return given.get(name, default)
+
+    found = {"dimension": "the codec sets the length of what a device sends"}
+    way, access = get("way", "epsilon"), ACCESSES[get("access", "superposed")]
+    scheme, p = scheme_and_settings(get("scheme", "1"))[0], get("participation", 1.0)
+    if way != "noise":
+        found["noise_std"] = _FOUND_FROM[way]
+    if way != "epsilon":
+        found["epsilon"] = "it follows from the noise" if way == "noise" else _FOUND_FROM["accuracy"]
+    if way != "accuracy":
+        found["accuracy"] = "it follows: choose “an accuracy” to ask for one"
+    found |= scheme.unused()
+    if "share" not in found and way == "noise":
+        found["share"] = "both noises are given: ε is not shared out"
+    elif "share" not in found:
+        found["score_noise_std"] = "found from the score's share of ε"
+    if get("slots", 1) == 1:
+        found |= dict.fromkeys(SLOTS, "an inference is one slot: allow more slots first")
+    if get("fading", "none") != "rician":
+        found["k_factor_db"] = "only Rician fading has a K factor"
+    if get("fading", "none") == "none":
+        found["outage"] = "without fading no device is ever too weak"
+    if get("gamma", "auto") != "auto":
+        found["outage"] = "γ is given, and the outage follows from it"
+    if get("slots", 1) * get("inferences", 1) == 1:
+        found["redrawn"] = "it matters over several inferences or slots"
+    if get("antennas", 0) == 0:
+        found["knows_answer"] = "nobody listens elsewhere: set the eavesdropper's antennas first"
+    if not access.radio:
+        found |= dict.fromkeys(RADIO, "a secure sum has no radio")
+        found["cover_noise"] = "in a secure sum every device always adds its noise"
+    elif "participation" not in found and set(p if isinstance(p, list) else [p]) == {1}:
+        found["cover_noise"] = "every device takes part every time, so nobody is silent by choice"
+    return found
+
 
 Way = Literal["epsilon", "noise", "accuracy"]
 WAYS: tuple[Way, ...] = get_args(Way)
 EPSILON, ACCURACY, SHARE = 2.0, 0.9, 0.1
-# Settings that are not of the network; those that only say what is looked at are passed over.
+# Settings that are neither of the network nor of the claim; those that only say what is looked at are passed over.
 OWN, LOOK = ("way", "epsilon", "accuracy", "model", "codec", "share"), ("tab", "object", "seed", "trials")
 # The most that the page computes in a few seconds; the command line goes on.
 MOST = {"slots": 64, "inferences": 1_000_000, "server_antennas": 8, "antennas": 16}
@@ -40,14 +123,15 @@ class AskedNetwork:
     """A network as it was asked for on the page.
 
     network: with the noise in force. bare: before its noise was found, which is the same for way "noise".
-    source: name or file of the model. epsilon: the target, found or given; None for way "noise". accuracy: the target;
-    None for the other ways.
+    claim: what its ε is about. source: name or file of the model. epsilon: the target, found or given; None for way
+    "noise". accuracy: the target; None for the other ways.
     share: of the scores; None where there are none, or noise is given. given: the settings that apply, as values.
     greyed: the reasons of those that do not. notes: sentences about what was left out.
     """
 
     network: Network
     bare: Network
+    claim: Claim
     model: Model
     source: str
     codec: str
@@ -74,18 +158,41 @@ def asked_network(settings: Mapping[str, Any], model: str = "modelnet40") -> Ask
 
 
 def search(wanted: AskedNetwork) -> Iterator[tuple[float, float | None]]:
-    """Steps of the search for the least ε: `least.search`."""
-    assert wanted.accuracy is not None
-    return least.search(wanted.bare, wanted.share, wanted.model, wanted.codec, accuracy=wanted.accuracy)
+    """Steps of the search for the least ε whose accuracy reaches the target, on the validation objects.
+
+    Each is the progress from 0 to 1, and at the last step the ε; an error where none reaches it. The steps lie on a
+    grid of ε and draw the same noise at each, so that accuracy rises with ε up to little; what was simulated for one
+    target serves the next. The test objects are not looked at.
+    """
+    target = wanted.accuracy
+    assert target is not None
+
+    def reached(step: int) -> float:
+        return validated(wanted.bare, wanted.claim, wanted.share, wanted.model, wanted.codec, grid(step))
+
+    low, high = FIRST - 1, LAST
+    yield 0.0, None
+    if (best := reached(high)) < target:
+        raise AskedError(
+            f"accuracy={target:g} is not reached: even ε = {grid(high):g} gives {best:.3f} on the validation "
+            "objects. Ask for less, or change the network",
+            field="accuracy",
+        )
+    first = high - low
+    while high - low > 1:
+        yield 1 - (high - low) / first, None
+        middle = (low + high) // 2
+        low, high = (low, middle) if reached(middle) >= target else (middle, high)
+    yield 1.0, grid(high)
 
 
 def with_epsilon(wanted: AskedNetwork, epsilon: float) -> AskedNetwork:
     """The same with the noise that meets an ε."""
     try:
-        network = least.met(wanted.bare, epsilon, wanted.share)
+        network = met(wanted.bare, wanted.claim, epsilon, wanted.share)
     except ValueError as error:
         raise refused(error, wanted.way) from None
-    return AskedNetwork(**(vars(wanted) | {"network": network, "epsilon": epsilon}))
+    return replace(wanted, network=network, epsilon=epsilon)
 
 
 def read(settings: Mapping[str, Any], model: str = "modelnet40") -> AskedNetwork:
@@ -115,23 +222,24 @@ def _read(texts: tuple[tuple[str, str], ...], default: str) -> AskedNetwork:
         cameras(count := given.get("devices", wanted["devices"]), known.num_devices)
     except ValueError as error:
         raise AskedError(str(error).removeprefix("num_"), field="devices") from None
-    if given.get("scheme") == "2.2" and count > _RANKED:
-        raise AskedError(f"devices={count} is too many with scheme 2.2: at most {_RANKED} here", field="devices")
     try:
         grey = greyed(given)
     except (KeyError, ValueError) as error:
         raise _first_of(given, error) from None
     applied = {name: value for name, value in given.items() if name not in grey or _profile(name, value)}
     left_out = [name for name in given if name not in (*applied, *OWN, "noise_std")]
-    if given.get("scheme") == "2.2":
+    if "num_selected" not in grey:
+        if count > _RANKED:
+            raise AskedError(f"devices={count} is too many with scheme 2.2: at most {_RANKED} here", field="devices")
         applied.setdefault("num_selected", max(1, count - 1))  # as of the paper's 12
     if _profile("noise_std", applied.get("noise_std")) and way != "noise":
         notes.append("The noise keeps the proportions of the list that was given; its size is found.")
     share = _between("share", applied.get("share", SHARE)) if "share" not in grey else None
-    bare = _network(wanted | {name: value for name, value in applied.items() if name in KEYS})
+    bare, claim = _described(wanted | {name: value for name, value in applied.items() if name in KEYS})
     return AskedNetwork(
         network=bare,
         bare=bare,
+        claim=claim,
         model=known,
         source=given.get("model", default),
         codec=codec,
@@ -150,17 +258,18 @@ def _profile(name: str, value: Any) -> bool:
     return name == "noise_std" and isinstance(value, list)
 
 
-def _network(settings: Mapping[str, Any]) -> Network:
+def _described(settings: Mapping[str, Any]) -> tuple[Network, Claim]:
+    """The network and the claim of settings; an AskedError where they do not go together."""
     data: dict[str, Any] = {"version": network_file.VERSION, "devices": {}}
     for name, value in settings.items():
         put(data, name, value)
     try:
-        network = network_file.build(data)
+        network, claim = network_file.build(data), network_file.build_claim(data)
     except ValueError as error:
         raise refused(error) from None
-    if scheme_rules(network.scheme).scored and not network.neighbours.keeps_noise:
+    if not network.scheme.independent and not claim.neighbours.keeps_noise:
         raise AskedError("removal is accounted for with scheme 1 only: choose zero-out or replace", field="neighbours")
-    return network
+    return network, claim
 
 
 def _model(name: str, default: str) -> Model:
@@ -184,7 +293,7 @@ def loaded(name: str) -> Model:
 
 
 def _text(name: Any, value: Any) -> str:
-    if name not in KEYS and name not in OWN:
+    if name not in KNOBS:
         raise AskedError(f"there is no setting {str(name)[:60]!r}", field=None)
     if isinstance(value, bool):
         return "true" if value else "false"
@@ -225,21 +334,12 @@ def _number(name: str, text: str) -> float:
         raise AskedError(f"{name}={text[:60]!r} must be a number", field=name) from None
 
 
-def text_of(value: Any) -> str:
-    """A value as the text of its setting: equal devices as one number."""
-    if isinstance(value, bool):
-        return "true" if value else "false"
-    if isinstance(value, tuple | list):
-        return text_of(value[0]) if len(set(value)) == 1 else ",".join(map(text_of, value))
-    return f"{value:g}" if isinstance(value, float) and float(f"{value:g}") == value else str(value)
-
-
-def values_of(network: Network) -> dict[str, Any]:
-    """Every setting of a network by its name; those of another scheme are not among them."""
+def values_of(network: Network, claim: Claim) -> dict[str, Any]:
+    """The page's settings of a network and its claim by name; those of another scheme are not among them."""
     found = dict[str, Any]()
     for name, (table, key) in KEYS.items():
-        holder = getattr(network, table) if table else network
-        if hasattr(holder, key):
+        holder = claim if table == "claim" else getattr(network, table) if table else network
+        if name in KNOBS and hasattr(holder, key):
             found[name] = getattr(holder, key)
     return found
 
@@ -261,6 +361,7 @@ def _between(name: str, value: float) -> float:
 
 
 _NAMES = {(f"{table}." if table else "") + key: name for name, (table, key) in KEYS.items()}
+_NAMES |= {key: name for name, (table, key) in KEYS.items() if table == "claim"}
 _NAMES |= {"channel.access": "access", "access": "access", "power_dbm": "power_dbm", "gamma": "gamma"}
 
 
@@ -278,3 +379,28 @@ def _first_of(given: Mapping[str, Any], error: Exception) -> AskedError:
     if isinstance(error, NetworkError):
         return refused(error, "scheme")
     return AskedError(f"access={given['access'][:60]!r} must be one of superposed, orthogonal, secure", field="access")
+
+
+def flat(network: Network, claim: Claim, *, model: str, codec: str) -> dict[str, str]:
+    """Settings of a network and its claim with the noise as it is; what has its default is left out.
+
+    Holds for: networks that `model` and `codec` fit; targets of ε are no settings.
+
+    >>> flat(Network.uniform(num_devices=2, noise_std=(0.1, 0.2)), Claim(), model="modelnet40", codec="vote")
+    {'model': 'modelnet40', 'codec': 'vote', 'way': 'noise', 'devices': '2', 'noise_std': '0.1,0.2'}
+    """
+    left_out = {"dimension"}  # the codec's
+    if network.scheme.sets_participation:
+        left_out.add("participation")  # the scheme's
+    found = {"model": model, "codec": codec, "way": "noise"}
+    for name, value in values_of(network, claim).items():
+        always = name in ("devices", "noise_std")
+        if always or not (value is None or name in left_out or _usual(network, name, value)):
+            found[name] = text_of(value)
+    return found
+
+
+def _usual(network: Network, name: str, value: Any) -> bool:
+    """Whether a setting has its default; weights have 1/K."""
+    usual = 1 / network.devices.count if name == "weight" else default_of(name)
+    return value == usual or (isinstance(value, tuple) and set(value) == {usual})

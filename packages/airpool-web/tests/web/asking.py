@@ -4,7 +4,7 @@ import asyncio
 
 import httpx
 
-from airpool.web.app import PageOptions, app
+from airpool_web.app import PageOptions, app
 
 HERE = "http://127.0.0.1:8350"
 

@@ -1,6 +1,7 @@
 """A running page and a real browser. Every test that uses the browser is marked `check`; it skips without one."""
 
 import pytest
+
 from benchmarks import chromium
 from benchmarks.page_process import Page
 

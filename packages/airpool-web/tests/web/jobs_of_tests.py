@@ -3,7 +3,7 @@
 import os
 import time
 
-from airpool.web.asked import AskedError
+from airpool_web.asked import AskedError
 
 
 def counts(tell, number, *, seconds=0.0):

@@ -4,9 +4,9 @@ import json
 
 from tests.web.asking import asked
 
-from airpool.web.answers import costly
-from airpool.web.radio_knobs import KNOBS
-from airpool.web.settings import read
+from airpool_web.answers import costly
+from airpool_web.knobs import KNOBS
+from airpool_web.settings import read
 
 WORDS = {
     name: [choice.value for choice in knob.choices if choice.value != "paper"]

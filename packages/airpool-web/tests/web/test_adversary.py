@@ -7,12 +7,12 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.evaluation.attacks.gallery import beliefs, named
-from airpool.evaluation.attacks.positions import POSITIONS, bound
 from airpool.evaluation.audit.adversary import audited
-from airpool.web import adversary, painting
-from airpool.web.asked import AskedError
-from airpool.web.settings import asked_network
+from airpool_lab.attacks.attackers import beliefs, named
+from airpool_lab.attacks.positions import POSITIONS, bound
+from airpool_web import adversary
+from airpool_web.asked import AskedError
+from airpool_web.settings import asked_network
 
 from .asking import asked
 
@@ -32,12 +32,17 @@ def quick(monkeypatch):
     monkeypatch.setattr(adversary, "MOST_NUMBERS", 2**19)
 
 
+def of_page(settings):
+    asked_for = asked_network(settings, MODEL)
+    return asked_for.network, asked_for.claim
+
+
 # Bounds
 
 
 @pytest.mark.parametrize("settings", [{}, {"antennas": "2", "inferences": "3"}, {"participation": "0.8"}])
 def test_bounds_are_the_librarys(settings):
-    network = asked_network(settings, MODEL).network
+    network, claim = of_page(settings)
     found = adversary.bounds(settings, MODEL)
     names = [row["position"] for row in found["rows"]]
     assert set(names) >= {"sum", "link", "colluding"}
@@ -45,7 +50,7 @@ def test_bounds_are_the_librarys(settings):
     for row in found["rows"]:
         for of in ("view", "object"):
             for prior, value in zip(found["priors"], row[of], strict=True):
-                assert value == bound(network, POSITIONS[row["position"]], of, prior=prior)
+                assert value == bound(network, claim, POSITIONS[row["position"]], of, prior=prior)
 
 
 def test_bounds_arrive_over_http():
@@ -59,15 +64,15 @@ def test_bounds_arrive_over_http():
 @pytest.mark.parametrize("against", ["sum", "link", "antennas"])
 def test_every_look_is_a_game_of_the_library_against_its_claim(against, quick):
     settings = SMALL | {"antennas": "2"}
-    claim, *looks, done = told(adversary.audit, settings, MODEL, against, 1, 7)
-    network = asked_network(settings, MODEL).network
-    report = guarantee(network)
+    said, *looks, done = told(adversary.audit, settings, MODEL, against, 1, 7)
+    network, claim = of_page(settings)
+    report = guarantee(network, claim)
     claims = {"sum": report.epsilon, "link": report.epsilon_local, "antennas": report.epsilon_eavesdropper}
-    assert claim["epsilon"] == claims[against][1]
-    assert claim["target"] == "exact"
-    assert [look["runs"] for look in looks] == claim["runs"]
+    assert said["epsilon"] == claims[against][1]
+    assert said["target"] == "exact"
+    assert [look["runs"] for look in looks] == said["runs"]
     how = {"elsewhere": against == "antennas", "alone": against == "link", "confidence": 1 - 0.05 / len(looks)}
-    play = partial(audited, network, 1, claimed_epsilon=claim["epsilon"], **how)
+    play = partial(audited, network, claim, 1, claimed_epsilon=said["epsilon"], **how)
     for look in looks:
         again = play(runs=look["runs"], seed=look["seed"])
         assert (look["lower"], look["misses"]) == (again.epsilon_lower, again.misses)
@@ -138,37 +143,37 @@ def seen(names):
         rng = np.random.default_rng(i)
         z = rng.standard_normal((12, 40))
         latents = {codec: z / np.linalg.norm(z, axis=-1, keepdims=True) for codec in ("vote", "compact")}
-        found[name] = painting.SeenShape(rng.integers(0, 256, (12, 112, 112), dtype=np.uint8), latents)
+        found[name] = adversary.SeenShape(rng.integers(0, 256, (12, 112, 112), dtype=np.uint8), latents)
     return found
 
 
-KNOWN = seen(sorted({name for held in painting.HELD for name in painting.gallery_of("chair_2", held)[0]}))
+KNOWN = seen(sorted({name for held in adversary.HELD for name in adversary.gallery_of("chair_2", held)[0]}))
 
 
 def test_the_gallery_has_one_shape_of_every_kind():
-    holds, at = painting.gallery_of("chair_2", "holds")
-    others, there = painting.gallery_of("chair_2", "others")
+    holds, at = adversary.gallery_of("chair_2", "holds")
+    others, there = adversary.gallery_of("chair_2", "others")
     assert holds[at] == "chair_2"
     assert others[there] == "chair_0"
     assert at == there
     assert len({name.rpartition("_")[0] for name in holds}) == len(holds) == 26
-    assert painting.gallery_of("chair_0", "others")[0][at] == "chair_1"
+    assert adversary.gallery_of("chair_0", "others")[0][at] == "chair_1"
 
 
 @pytest.mark.parametrize("settings", [{}, {"devices": "5", "inferences": "2", "participation": "0.9"}])
 def test_pictures_and_guesses_are_the_librarys(settings):
-    found = painting.painted(settings, MODEL, KNOWN, "chair_2", 1, 3)
+    found = adversary.painted(settings, MODEL, KNOWN, "chair_2", 1, 3)
     asked_for = asked_network(settings, MODEL)
-    cams = painting.cameras(asked_for.network.devices.count, 12)
-    names, at = painting.gallery_of("chair_2", "holds")
+    cams = adversary.cameras(asked_for.network.devices.count, 12)
+    names, at = adversary.gallery_of("chair_2", "holds")
     latents = np.stack([KNOWN[name].latents["vote"][cams] for name in names])
     rows = {row["position"]: row for row in found["galleries"]["holds"]}
     assert ("repeated" in rows) == ("inferences" in settings)
     for key in ("link", "sum"):
         rng = np.random.default_rng(3)
-        one = beliefs(asked_for.network, POSITIONS[key], latents[[at]], latents, rng=rng, device=1)
+        one = beliefs(asked_for.network, asked_for.claim, POSITIONS[key], latents[[at]], latents, rng=rng, device=1)
         assert rows[key]["belief"] == one.weight[0, 0, at]
-        result = named(asked_for.network, POSITIONS[key], latents, seed=3, device=1)
+        result = named(asked_for.network, asked_for.claim, POSITIONS[key], latents, seed=3, device=1)
         (guess,) = (each for each in found["guesses"] if each["position"] == key)
         assert (guess["success"], guess["bound"]) == (result.success, result.bound)
         assert not guess["exceeds"]
@@ -180,12 +185,12 @@ def test_pictures_and_guesses_are_the_librarys(settings):
 
 
 def test_many_inferences_leave_the_other_pictures():
-    rows = painting.painted({"inferences": "1000000"}, MODEL, KNOWN, "chair_2", 0, 0)["galleries"]["holds"]
+    rows = adversary.painted({"inferences": "1000000"}, MODEL, KNOWN, "chair_2", 0, 0)["galleries"]["holds"]
     assert [row["position"] for row in rows] == ["none", "clean", "link", "sum"]
 
 
 def test_an_attacker_without_the_object_does_not_paint_it():
-    found = painting.painted({}, MODEL, KNOWN, "chair_2", 0, 0)["galleries"]["others"]
+    found = adversary.painted({}, MODEL, KNOWN, "chair_2", 0, 0)["galleries"]["others"]
     assert all(row["ssim"] < 0.9 for row in found)
 
 
@@ -195,10 +200,10 @@ def test_real_shapes_are_seen_as_the_model_encodes_them():
 
     from airpool.models.pretrained import load
     from airpool.models.vision.views import views
-    from airpool.web.objects import shape
+    from airpool_web.objects import shape
 
     parts = []
-    painting.see(parts.append, ["cup_1"], MODEL)
+    adversary.see(parts.append, ["cup_1"], MODEL)
     (part,) = parts
     mesh = shape("cup_1")
     whole = load(MODEL).encode(views([(mesh.vertices, mesh.faces)], dtype=torch.uint8), codec="vote")

@@ -12,12 +12,11 @@ from typer.testing import CliRunner
 
 import airpool
 from airpool import cli
-from airpool.account.budget import calibrated
-from airpool.evaluation.settings import KEYS, network_of
-from airpool.evaluation.theory import mse
+from airpool.evaluation import mse
+from airpool.evaluation.settings import KEYS, claim_of, network_of
 from airpool.network import file as network_file
-from airpool.web.radio_knobs import KNOBS
-from airpool.web.settings import asked_network
+from airpool_web.knobs import KNOBS
+from airpool_web.settings import FIRST, LAST, asked_network, grid, validated
 
 SEVERAL = [
     {},
@@ -38,12 +37,12 @@ def of_library(settings, part):
     own = {name: value for name, value in given.items() if name in KEYS and name not in part["greyed"]}
     if given.get("scheme") == "2.2" and "num_selected" not in own:
         own["num_selected"] = given.get("devices", known.num_devices) - 1
-    network = network_of(**(known.wanted(codec) | own))
+    network, claim = network_of(**(known.wanted(codec) | own)), claim_of(**own)
     if settings.get("way", "epsilon") == "epsilon":
         share = given.get("share", 0.1) if given.get("scheme") in ("2.1", "2.2") else None
-        network = calibrated(network, epsilon=given.get("epsilon", 2.0), share=share)
+        network = airpool.calibrate(network, claim, epsilon=given.get("epsilon", 2.0), share=share)
     objects = airpool.held_out(known, network, codec=codec, against_vote=True)
-    return airpool.guarantee(network), objects, airpool.evaluate(objects, network, trials=5, seed=0)
+    return airpool.guarantee(network, claim), objects, airpool.evaluate(objects, network, claim, trials=5, seed=0)
 
 
 def _plain(name, text):
@@ -78,6 +77,7 @@ def compare(settings, found):
             each["name"]: float(getattr(exact, each["name"])) for each in error["parts"]
         }
     assert network_file.parse(found["network"]["toml"]) == report.network
+    assert network_file.parse_claim(found["network"]["toml"]) == report.claim
     assert 0 < accuracy["chance"] <= accuracy["no_noise"] <= 1
 
 
@@ -157,12 +157,10 @@ def test_a_network_that_takes_its_time_is_answered_with_the_librarys_numbers():
 
 
 def test_a_target_accuracy_is_reached_on_the_validation_objects_and_one_step_less_does_not():
-    from airpool.web import least
-
     wanted = asked_network({"way": "accuracy", "accuracy": "0.6", "model": "wearables"})
-    how = (wanted.bare, None, wanted.model, "vote")
-    steps = [step for step in range(least.FIRST, least.LAST + 1) if least.grid(step) == wanted.epsilon]
-    assert least.validated(*how, wanted.epsilon) >= 0.6 > least.validated(*how, least.grid(steps[0] - 1))
+    how = (wanted.bare, wanted.claim, None, wanted.model, "vote")
+    steps = [step for step in range(FIRST, LAST + 1) if grid(step) == wanted.epsilon]
+    assert validated(*how, wanted.epsilon) >= 0.6 > validated(*how, grid(steps[0] - 1))
 
 
 def test_an_accuracy_out_of_reach_is_refused_with_the_best_that_is_reached():

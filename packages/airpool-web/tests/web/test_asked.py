@@ -11,8 +11,8 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from airpool._support.errors import AirpoolError
-from airpool.web import asked
-from airpool.web.asked import AskedError
+from airpool_web import asked
+from airpool_web.asked import AskedError
 
 
 def reply_of(handler, content: Any = b"", headers=None):

@@ -49,7 +49,7 @@ def test_views_are_chosen_by_keyboard(opened):
     for name in ("numbers", "adversary", "plan", "live", "scene"):
         tab.keyboard.press("ArrowRight")
         assert tab.evaluate("document.activeElement.id") == f"tab-{name}"
-        assert tab.locator(f"#panel-{name}").is_visible()
+        tab.locator(f"#panel-{name}").wait_for()
     tab.keyboard.press("Tab")
     assert tab.evaluate("document.activeElement.id") == "theme"
 

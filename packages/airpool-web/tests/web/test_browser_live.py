@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 
 import pytest
+
 from benchmarks.page_process import Page
 
 from . import looking

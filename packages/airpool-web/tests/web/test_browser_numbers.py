@@ -10,7 +10,7 @@ import pytest
 
 import airpool
 from airpool.cli import app as cli
-from airpool.web.copies import TRIALS
+from airpool_web.copies import TRIALS
 
 from . import looking
 
@@ -133,7 +133,8 @@ def test_what_is_downloaded_describes_the_same_network(opened, tmp_path):
         with tab.expect_download() as found:
             tab.click(f"#download-{kind}")
         found.value.save_as(tmp_path / f"it.{kind}")
-    report = airpool.guarantee(airpool.read_network(tmp_path / "it.toml"))
+    file = tmp_path / "it.toml"
+    report = airpool.guarantee(airpool.read_network(file), airpool.read_claim(file))
     assert report.worst == pytest.approx(number(looking.numbers(tab)["device"]), rel=1e-6)
     assert "airpool" in (tmp_path / "it.csv").read_text()
     assert (tmp_path / "it.svg").read_text().startswith("<svg")

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airpool.web import files
+from airpool_web.app import table
 
 from .asking import asked, at_path
 
@@ -38,18 +38,18 @@ HOSTILE = [
 
 
 def test_every_file_of_the_table_is_served_as_it_lies():
-    paths = sorted(files.table())
+    paths = sorted(table())
     assert {"/", "/index.html", "/js/main.js", "/css/page.css", "/css/tokens.css", "/vendor/uPlot.min.css"} <= set(
         paths
     )
     plain = asked(*(("GET", path, {"headers": {"accept-encoding": "identity"}}) for path in paths))
     packed = asked(*(("GET", path, {"headers": {"accept-encoding": "br, gzip"}}) for path in paths))
     for path, one, other in zip(paths, plain, packed, strict=True):
-        content = files.table()[path].content
+        content = table()[path].content
         assert (one.status_code, one.content, one.headers.get("content-encoding")) == (200, content, None)
         assert (other.content, other.headers["content-encoding"]) == (content, "gzip")
         assert one.headers["vary"] == other.headers["vary"] == "Accept-Encoding"
-        assert one.headers["content-type"] == files.table()[path].kind
+        assert one.headers["content-type"] == table()[path].kind
 
 
 def test_a_browser_that_takes_no_gzip_gets_none():
@@ -72,7 +72,7 @@ def test_a_file_that_the_browser_has_is_not_sent_again():
 
 
 def test_compressed_files_are_the_same_in_every_process():
-    for each in files.table().values():
+    for each in table().values():
         assert gzip.decompress(each.compressed) == each.content
         assert each.compressed[4:8] == bytes(4)  # no time of compression
 
@@ -92,7 +92,7 @@ def test_no_path_leads_out_of_the_folder(path):
 @given(st.text(st.sampled_from("./\\%2e0\x00\n~:?#aé"), max_size=12))
 def test_a_path_is_a_name_of_the_table_or_nothing(path):
     status, _, body = at_path("/" + path)
-    known = files.table().get("/" + path)
+    known = table().get("/" + path)
     assert (status, body) == (200, known.content) if known else (status == 404 and len(body) < 30)
 
 

@@ -5,8 +5,8 @@ from http.cookies import SimpleCookie
 
 import pytest
 
-from airpool.runtime.guard import HEADER_BYTES
-from airpool.web.app import PageOptions, app
+from airpool_runtime.door import HEADER_BYTES
+from airpool_web.app import PageOptions, app
 
 from .asking import asked, at_path
 
@@ -137,7 +137,7 @@ def test_a_host_that_is_none_is_no_way_around_the_token():
 
 
 def test_too_many_requests_are_refused(monkeypatch):
-    monkeypatch.setattr("airpool.web.guard._PER_SECOND", 1e-9)
+    monkeypatch.setattr("airpool_web.app._PER_SECOND", 1e-9)
     assert at_path("/")[0] == 429
 
 

@@ -1,6 +1,7 @@
 """Random and mutated requests against a running page (benchmarks/page_fuzz.py)."""
 
 import pytest
+
 from benchmarks import page_fuzz
 
 

@@ -8,8 +8,8 @@ from contextlib import aclosing
 
 import pytest
 
-from airpool.web.asked import AskedError
-from airpool.web.jobs import MOST_WAITING, Jobs
+from airpool_web.asked import AskedError
+from airpool_web.jobs import MOST_WAITING, Jobs
 
 from . import jobs_of_tests as job
 
@@ -151,7 +151,7 @@ def test_the_process_outlives_neither_the_page_nor_ctrl_c():
 
 FIRST = """
 import asyncio, os, signal
-from airpool.web.jobs import Jobs
+from airpool_web.jobs import Jobs
 
 def says(tell):
     tell({"pid": os.getpid()})

@@ -11,12 +11,11 @@ import pytest
 from tests.runtime.systems import network, small
 from tests.runtime.watchers import watching
 
-from airpool.runtime.events import event
-from airpool.runtime.http import Web
-from airpool.web.app import PageOptions
-from airpool.web.live import NO_SERVER, NO_TOKEN, Live, LiveOptions
-from airpool.web.serving import beside, bound
-from airpool.web.upstream import Upstream, UpstreamError
+from airpool_runtime.feed import event
+from airpool_runtime.http import Web
+from airpool_web.app import PageOptions
+from airpool_web.live import NO_SERVER, NO_TOKEN, Live, LiveOptions, Upstream, UpstreamError
+from airpool_web.serving import beside, bound
 
 TOKEN, OPERATOR = "0123456789abcdef", "fedcba9876543210"
 
@@ -244,8 +243,8 @@ def test_an_address_where_nobody_is_says_so():
 
 def test_a_server_with_keys_is_watched_over_tls_and_known_by_its_authority(tmp_path):
     pytest.importorskip("cryptography")
-    from airpool.runtime import secured
-    from airpool.runtime.keys import authority
+    from airpool_runtime import secured
+    from airpool_runtime.keys import authority
 
     for name in ("keys", "others"):
         authority.create(tmp_path / name)

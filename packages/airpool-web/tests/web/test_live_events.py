@@ -9,9 +9,8 @@ from tests.runtime.systems import network, small
 from tests.runtime.test_feed import an_inference
 from tests.web.test_live import page, served
 
-from airpool.runtime.course import SlotCourse
-from airpool.web.live import LiveOptions
-from airpool.web.upstream import Upstream
+from airpool_runtime.server import SlotCourse
+from airpool_web.live import LiveOptions, Upstream
 
 pytestmark = pytest.mark.check
 INFERENCES = 50_000  # each has two events: its course and its result

@@ -7,13 +7,11 @@ import pytest
 
 from airpool.evaluation.plan import plan
 from airpool.evaluation.plan.candidates import Candidate
-from airpool.evaluation.plan.frontier import FACTORS, frontier
-from airpool.evaluation.plan.search import simulated
+from airpool.evaluation.plan.search import FACTORS, frontier, simulated
 from airpool.models.pretrained import load
-from airpool.network import Channel, Network, Ranking, Slots, Threshold
-from airpool.web import planning
-from airpool.web.flat import flat
-from airpool.web.settings import asked_network
+from airpool.network import Channel, Claim, Neighbours, Network, Ranking, Slots, Threshold
+from airpool_web import planning
+from airpool_web.settings import asked_network, flat
 
 MODEL = "wearables"  # five units: quick
 SETTINGS = {"model": MODEL, "epsilon": "3", "fading": "rician"}
@@ -36,10 +34,10 @@ def told(settings, seed=0):
     return parts
 
 
-def same(settings, network):
-    """Whether settings make this network; targets of ε are no settings."""
-    found = asked_network(settings, "modelnet40").network
-    return found == replace(network, devices=replace(network.devices, epsilon=None))
+def same(settings, network, claim=Claim()):
+    """Whether settings make this network and claim; targets of ε are no settings."""
+    found = asked_network(settings, "modelnet40")
+    return (found.network, found.claim) == (replace(network, devices=replace(network.devices, epsilon=None)), claim)
 
 
 def test_designs_are_the_librarys_and_load_as_the_same_network(quick):
@@ -59,7 +57,7 @@ def test_designs_are_the_librarys_and_load_as_the_same_network(quick):
         assert (design["epsilon"], design["energy"]) == (row["epsilon"], row["energy"])
         assert same(design["settings"], option.network)
     network = asked_network(points[0]["settings"], "modelnet40").network
-    again = simulated(line.options[0].candidate, network, model, trials=5, seed=2)
+    again = simulated(line.options[0].candidate, network, Claim(), model, trials=5, seed=2)
     assert (again.accuracy, again.evaluation.report.worst) == (points[0]["accuracy"], points[0]["epsilon"])
     assert parts[-1] == {"part": "done"}
 
@@ -80,16 +78,22 @@ def test_progress_tells_how_far_it_is(quick):
 
 NETWORKS = [
     Network.uniform(num_devices=5, noise_std=(0.1, 0.2, 0.3, 0.1, 0.123456789012345), dimension=19),
-    Network.uniform(num_devices=5, participation=0.7, cover_noise=True, delta=1e-6, dimension=19, colluders=1),
-    Network.uniform(num_devices=5, weight=(0.1, 0.3, 0.2, 0.2, 0.2), clip_norm=2.0, dimension=19, neighbours="replace"),
+    Network.uniform(num_devices=5, participation=0.7, cover_noise=True, dimension=19, colluders=1),
+    Network.uniform(num_devices=5, weight=(0.1, 0.3, 0.2, 0.2, 0.2), clip_norm=2.0, dimension=19),
     Network.uniform(num_devices=5, dimension=19, channel=Channel("rayleigh", noise_std=0.01, outage=0.05, antennas=2)),
     Network.uniform(num_devices=5, dimension=19, channel=Channel(access="secure"), cover_noise=True),
     Network.uniform(num_devices=5, dimension=19, scheme=Ranking(num_selected=3, score_noise_std=0.5)),
     Network.uniform(num_devices=5, dimension=19, scheme=Threshold(threshold=0.25, score_bound=2.0)),
-    Network.uniform(num_devices=5, dimension=19, inferences=7, slots=Slots(3, sure=0.9)),
+    Network.uniform(num_devices=5, dimension=19, slots=Slots(3, sure=0.9)),
 ]
 
 
 @pytest.mark.parametrize("network", NETWORKS)
 def test_flat_settings_make_the_same_network(network):
-    assert same(flat(network, model=MODEL, codec="vote"), network)
+    assert same(flat(network, Claim(), model=MODEL, codec="vote"), network)
+
+
+@pytest.mark.parametrize("claim", [Claim(delta=1e-6), Claim(neighbours=Neighbours.REPLACE, inferences=7)], ids=str)
+def test_flat_settings_make_the_same_claim(claim):
+    network = Network.uniform(num_devices=5, dimension=19)
+    assert same(flat(network, claim, model=MODEL, codec="vote"), network, claim)

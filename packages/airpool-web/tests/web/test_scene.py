@@ -15,9 +15,9 @@ import airpool
 from airpool.models.vision import shapes
 from airpool.models.vision.views import Cameras, views
 from airpool.protocol.inference import Simulation
-from airpool.web import meshes
-from airpool.web.meshes import LastUsed, file_name
-from airpool.web.settings import asked_network
+from airpool_web import meshes
+from airpool_web.meshes import LastUsed, file_name
+from airpool_web.settings import asked_network
 
 pytest.importorskip("starlette")
 pytest.importorskip("trimesh")
@@ -25,7 +25,7 @@ pytest.importorskip("trimesh")
 import httpx
 from anyio.from_thread import start_blocking_portal
 
-from airpool.web.app import PageOptions, app
+from airpool_web.app import PageOptions, app
 
 SETTINGS = [
     {"epsilon": "2"},
@@ -78,7 +78,9 @@ def library(settings, shape, seed, trials=1):
     rng = torch.Generator().manual_seed(seed)
     how = Simulation(trials)
     model = airpool.load("modelnet40")
-    return airpool.infer(model, seen, network=asked.network, rng=rng, codec=asked.codec, simulation=how), model
+    return airpool.infer(
+        model, seen, network=asked.network, claim=asked.claim, rng=rng, codec=asked.codec, simulation=how
+    ), model
 
 
 @pytest.mark.parametrize("settings", SETTINGS, ids=range(len(SETTINGS)))

@@ -7,11 +7,11 @@ from contextlib import ExitStack
 
 import httpx
 import pytest
-from benchmarks.page_process import Page
 
-from airpool.runtime import secured
-from airpool.runtime.keys import authority
-from airpool.web import serving
+from airpool_runtime import secured
+from airpool_runtime.keys import authority
+from airpool_web import serving
+from benchmarks.page_process import Page
 
 TOKEN = "0123456789abcdef0123456789abcdef"
 

@@ -7,12 +7,12 @@ import subprocess
 from pathlib import Path
 
 import pytest
+
+import airpool_web
+from airpool_web.app import table
 from tests.html_reader import Reader
 
-import airpool
-from airpool.web import files
-
-STATIC = Path(airpool.__file__).parent / "web" / "static"
+STATIC = Path(airpool_web.__file__).parent / "static"
 VENDOR = [STATIC / "vendor", Path(__file__).parent / "vendor"]
 OWN = sorted(
     path for path in STATIC.rglob("*") if path.suffix in (".js", ".css", ".html", ".svg") and "vendor" not in path.parts
@@ -64,7 +64,7 @@ def test_what_the_page_names_is_served():
     read = Reader((STATIC / "index.html").read_text("utf-8"))
     named = [each for each in read.attributes("src", "href") if not each.startswith("#")]
     assert len(named) >= 5
-    assert {f"/{each}" for each in named} <= set(files.table())
+    assert {f"/{each}" for each in named} <= set(table())
 
 
 def test_labels_and_links_of_the_page_lead_somewhere():

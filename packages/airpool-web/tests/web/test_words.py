@@ -7,8 +7,8 @@ import numpy as np
 from tests.web.test_static import STATIC, node
 
 from airpool._support.rounding import shown
-from airpool.account.guesses import percent
-from airpool.web.radio_knobs import KNOBS
+from airpool.account.odds import percent
+from airpool_web.knobs import KNOBS
 
 
 def of_script(module, expression, given):

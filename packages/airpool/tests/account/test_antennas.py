@@ -2,7 +2,6 @@
 
 import io
 from dataclasses import replace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -15,9 +14,11 @@ from airpool.account.eavesdropper import _arrivals
 from airpool.account.guarantee import aggregate, guarantee
 from airpool.account.odds import odds
 from airpool.account.report import table
-from airpool.account.stream import spent_anew
-from airpool.network import Adversary, Channel, Devices, Network, Slots
+from airpool.network import Adversary, Channel, Claim, Devices, Network, Slots
 from airpool.privacy import gaussian
+from airpool.privacy.device import by_coin
+from airpool.privacy.epsilon import epsilon
+from airpool.privacy.leak import Times, near
 from airpool.radio.fading import sample_gains
 from airpool.radio.link import level, link_of
 from airpool.radio.power import threshold
@@ -27,11 +28,11 @@ TWELVE = calibrate(Network.uniform(num_devices=12, noise_std=0.09), epsilon=1.0)
 
 
 # The assumption under which only the antennas elsewhere count.
-UNKNOWING: dict[str, Any] = {"knows_answer": False}
+UNKNOWING = Claim(knows_answer=False)
 
 
-def listened(network: Network, antennas: int, *, knows_answer: bool = True, **changes) -> np.ndarray:
-    report = guarantee(replace(network, adversary=Adversary(antennas, knows_answer), **changes))
+def listened(network: Network, antennas: int, claim: Claim = Claim()) -> np.ndarray:
+    report = guarantee(replace(network, adversary=Adversary(antennas)), claim)
     assert report.epsilon_eavesdropper is not None
     return report.epsilon_eavesdropper
 
@@ -41,7 +42,7 @@ def listened(network: Network, antennas: int, *, knows_answer: bool = True, **ch
     [(1, 1.7352), (2, 2.0907), (3, 2.3710), (4, 2.6131), (6, 3.0304), (8, 3.3924), (11, 3.8710)],
 )
 def test_equal_devices_follow_the_beta_law(antennas, epsilon):
-    assert listened(TWELVE, antennas, **UNKNOWING).max() == pytest.approx(epsilon, abs=1e-4)
+    assert listened(TWELVE, antennas, UNKNOWING).max() == pytest.approx(epsilon, abs=1e-4)
 
 
 @pytest.mark.parametrize(("antennas", "epsilon"), [(1, 1.9637), (2, 2.3042), (4, 2.8057), (8, 3.5561), (11, 4.0181)])
@@ -87,7 +88,8 @@ def test_a_guesser_that_reads_the_answer_is_covered():
     yes, no = bayes(0.26804, -0.26804)
     right = np.concatenate([yes > 0, no <= 0])
     reached, error = right.mean(), right.std() / np.sqrt(right.size)
-    known, unknown = (odds(replace(TWELVE, adversary=Adversary(1, each))).eavesdropper for each in (True, False))
+    network = replace(TWELVE, adversary=Adversary(1))
+    known, unknown = (odds(network, Claim(knows_answer=each)).eavesdropper for each in (True, False))
     assert known is not None
     assert unknown is not None
     assert reached - 5 * error > unknown[0] == pytest.approx(0.594, abs=1e-3)
@@ -96,9 +98,9 @@ def test_a_guesser_that_reads_the_answer_is_covered():
 
 def test_epsilon_of_whoever_reads_the_answer_is_not_exceeded():
     """A device of μ = 1 in the sum, δ = .01: δ of the guesser above, at the ε of one that never reads the answer."""
-    network = replace(Network.uniform(num_devices=12, noise_std=1 / 12**1.5, dimension=2), delta=1e-2)
+    network = Network.uniform(num_devices=12, noise_std=1 / 12**1.5, dimension=2)
     losses, _ = bayes(1.0, 0.0)
-    known, unknown = listened(network, 1)[0], listened(network, 1, knows_answer=False)[0]
+    known, unknown = (listened(network, 1, Claim(delta=1e-2, knows_answer=each))[0] for each in (True, False))
     assert unknown == pytest.approx(3.360, abs=2e-3)
 
     def spent(epsilon: float) -> tuple[float, float]:
@@ -117,12 +119,12 @@ def test_a_server_with_more_antennas_has_a_law_of_its_own():
         replace(TWELVE, channel=Channel(fading="rayleigh", gamma=1.0, antennas=m), adversary=Adversary(2))
         for m in (1, 4)
     )
-    assert _arrivals(first, link_of(first)) != _arrivals(second, link_of(second))
+    assert _arrivals(first, link_of(first), answered=True) != _arrivals(second, link_of(second), answered=True)
 
 
 def test_as_many_antennas_as_devices_get_the_local_epsilon():
     local = guarantee(TWELVE).epsilon_local
-    assert (listened(TWELVE, 11, **UNKNOWING) < local).all()
+    assert (listened(TWELVE, 11, UNKNOWING) < local).all()
     assert local[0] == pytest.approx(4.0181, abs=1e-4)
     for antennas in (11, 12, 20):
         np.testing.assert_allclose(listened(TWELVE, antennas), local, rtol=1e-6)
@@ -130,14 +132,13 @@ def test_as_many_antennas_as_devices_get_the_local_epsilon():
 
 
 def test_an_eavesdropper_that_stays_where_it_is_keeps_its_channel():
-    assert listened(TWELVE, 1, inferences=100, **UNKNOWING).max() == pytest.approx(38.1, abs=0.1)
+    assert listened(TWELVE, 1, replace(UNKNOWING, inferences=100)).max() == pytest.approx(38.1, abs=0.1)
 
 
 @pytest.mark.parametrize("knows", [False, True])
 def test_a_new_place_each_time_is_covered_where_the_gains_stay(knows):
     """No fading, δ = .4: a listener that moves averages over its places, and spends more than one that stays."""
-    network = replace(TWELVE, delta=0.4, inferences=100)
-    found = listened(network, 1, knows_answer=knows)[0]
+    found = listened(TWELVE, 1, Claim(delta=0.4, inferences=100, knows_answer=knows))[0]
     d, rng = TWELVE.devices, np.random.default_rng(6)
     leverage = rng.beta(1, 10 if knows else 11, (20_000, 100))
     leverage = 1 / 12 + 11 / 12 * leverage if knows else leverage
@@ -153,7 +154,7 @@ def test_a_louder_device_farther_away_is_a_kind_of_its_own():
     """Path loss and power may cancel in what limits a device; elsewhere the farther one still arrives more strongly."""
     near = Devices(count=4, weight=0.25, noise_std=0.3)
     far = replace(near, path_loss_db=(0, 20, 20, 20), power_dbm=(10.0, 30.0, 30.0, 30.0))
-    found = listened(Network(devices=far, delta=1e-3), 1, **UNKNOWING)
+    found = listened(Network(devices=far), 1, replace(UNKNOWING, delta=1e-3))
     rng = np.random.default_rng(5)
     power = rng.exponential(size=(100_000, 4)) * np.array([1, 100, 100, 100])
     mu = 0.25 / 0.3 * np.sqrt(power[:, 1] / power.sum(axis=1))
@@ -169,16 +170,14 @@ def test_nobody_is_granted_less_than_the_server_or_more_than_the_local_epsilon()
     assert report.worst < found[0] < found[1] < found[2] < report.epsilon_local.max()
 
 
-def simulated(
-    network: Network, antennas: int, rng: np.random.Generator, runs: int = 20_000, *, knows: bool = True
-) -> float:
+def simulated(network: Network, claim: Claim, antennas: int, rng: np.random.Generator, runs: int = 20_000) -> float:
     """ε of the worst device by plain matrices: no fading."""
-    d, delta = network.devices, network.delta
+    d = network.devices
     w, c, std, p = (np.array(d.column(x)) for x in ("weight", "clip_norm", "noise_std", "participation"))
     mu = np.zeros((runs, d.count))
     for run in range(runs):
         a = rng.standard_normal((antennas, d.count)) + 1j * rng.standard_normal((antennas, d.count))
-        a = np.concatenate([a, np.ones((1, d.count))]) if knows else a
+        a = np.concatenate([a, np.ones((1, d.count))]) if claim.knows_answer else a
         for k in range(d.count):
             on = rng.random(d.count) < p
             on[k] = True
@@ -186,7 +185,7 @@ def simulated(
             mu[run, k] = w[k] * c[k] * np.sqrt(np.real(a[:, k].conj() @ np.linalg.pinv(noise) @ a[:, k]))
 
     def excess(eps: float, k: int) -> float:
-        return np.log(max(p[k] * gaussian.delta(np.full(runs, eps), mu[:, k]).mean(), 1e-300)) - np.log(delta)
+        return np.log(max(p[k] * gaussian.delta(np.full(runs, eps), mu[:, k]).mean(), 1e-300)) - np.log(claim.delta)
 
     return max(brentq(excess, 1e-3, 50.0, args=(k,)) for k in range(d.count))  # pyright: ignore
 
@@ -197,9 +196,9 @@ def test_heterogeneous_devices_are_bounded_from_above_and_not_far(monkeypatch, a
     devices = Devices(
         count=4, weight=0.25, noise_std=(0.4, 0.5, 0.6, 0.7), participation=(1.0, 0.8, 0.9, 1.0), epsilon=None
     )
-    network = Network(devices=devices, delta=1e-3)
-    truth = simulated(network, antennas, np.random.default_rng(1), runs=3000, knows=knows)
-    found = listened(network, antennas, knows_answer=knows).max()
+    network, claim = Network(devices=devices), Claim(delta=1e-3, knows_answer=knows)
+    truth = simulated(network, claim, antennas, np.random.default_rng(1), runs=3000)
+    found = listened(network, antennas, claim).max()
     assert 0.97 * truth < found < 1.15 * truth
 
 
@@ -210,7 +209,7 @@ def test_fading_is_drawn_with_the_gain_that_devices_invert():
 
 
 def test_where_the_local_epsilon_is_all_the_report_says_why():
-    report = guarantee(replace(TWELVE, adversary=Adversary(2), neighbours="remove"))
+    report = guarantee(replace(TWELVE, adversary=Adversary(2)), Claim(neighbours="remove"))
     assert report.epsilon_eavesdropper is not None
     assert any("eavesdropper elsewhere gets the local ε" in line for line in report.assumptions)
     assert guarantee(TWELVE).epsilon_eavesdropper is None
@@ -245,8 +244,8 @@ def test_no_outage_of_a_beam_is_counted_on():
     channel = Channel(fading="rayleigh", gamma=0.5, antennas=4)
     network = replace(Network.uniform(num_devices=4, dimension=4), channel=channel, adversary=Adversary(2))
     one = replace(network, channel=replace(channel, antennas=1))
-    assert np.all(_arrivals(network, link_of(network)).presence == 1.0)
-    assert np.all(_arrivals(one, link_of(one)).presence < 1.0)
+    assert np.all(_arrivals(network, link_of(network), answered=True).presence == 1.0)
+    assert np.all(_arrivals(one, link_of(one), answered=True).presence < 1.0)
 
 
 # Over a stream
@@ -255,29 +254,28 @@ def test_no_outage_of_a_beam_is_counted_on():
 LENT = Network(  # a device that is hidden by another one's noise, except when that one is in outage
     devices=Devices(count=2, weight=(0.5, 0.01), noise_std=(0.1, 1e4)),
     channel=Channel(fading="rayleigh", outage=8e-3),
-    delta=1e-2,
-    inferences=100,
 )
+LENGTH = Claim(delta=1e-2, inferences=100)
 
 
 def test_outages_of_redrawn_gains_add_up_at_an_eavesdropper(monkeypatch):
     """In one draw the other device is silent with probability .008 < δ, so that one draw in common says 0."""
     monkeypatch.setattr("airpool.privacy.sampled.DRAWS", 3 * 2**18)
-    found, local = listened(LENT, 1, **UNKNOWING)[0], guarantee(LENT).epsilon_local[0]
+    unknowing = replace(LENGTH, knows_answer=False)
+    found, local = listened(LENT, 1, unknowing)[0], guarantee(LENT, LENGTH).epsilon_local[0]
     assert 46.8 < found < min(51.5, local)  # of 100 draws with outages alone: 46.8
     still = replace(LENT, channel=replace(LENT.channel, redrawn=False))
-    assert listened(still, 1, **UNKNOWING)[0] == found  # what an eavesdropper hears may be drawn anew all the same
-    assert listened(LENT, 1)[0] == pytest.approx(local, rel=1e-6)  # two antennas for two devices
+    assert listened(still, 1, unknowing)[0] == found  # what an eavesdropper hears may be drawn anew all the same
+    assert listened(LENT, 1, LENGTH)[0] == pytest.approx(local, rel=1e-6)  # two antennas for two devices
 
 
 @pytest.mark.parametrize("inferences", [2, 30])
 def test_an_eavesdropper_of_redrawn_gains_gets_no_more_than_promised(inferences):
     """Given all draws, T inferences are one Gaussian of distance √Σμ²: simulated with draws in common, and anew."""
     channel = Channel(fading="rayleigh", outage=0.05)
-    network = replace(
-        Network.uniform(num_devices=3, noise_std=0.3, dimension=2), channel=channel, delta=1e-2, inferences=inferences
-    )
-    found, runs, rng = listened(network, 1, **UNKNOWING).max(), 4000, np.random.default_rng(3)
+    network = Network.uniform(num_devices=3, noise_std=0.3, dimension=2, channel=channel)
+    claim = Claim(delta=1e-2, inferences=inferences, knows_answer=False)
+    found, runs, rng = listened(network, 1, claim).max(), 4000, np.random.default_rng(3)
     shape = (runs, inferences, 3)
     h = rng.rayleigh(np.sqrt(0.5), shape)
     limit = np.sqrt(-np.log1p(-0.05))
@@ -291,33 +289,36 @@ def test_an_eavesdropper_of_redrawn_gains_gets_no_more_than_promised(inferences)
 
 
 def test_the_report_says_what_a_channel_that_stays_would_cost():
-    network = replace(TWELVE, channel=Channel(antennas=2), inferences=100)
-    report = guarantee(network)
+    network, claim = replace(TWELVE, channel=Channel(antennas=2)), Claim(inferences=100)
+    report = guarantee(network, claim)
     stays = report.epsilon_if_static
     assert stays is not None
     assert report.worst == pytest.approx(22.96, abs=0.02)
     assert stays.max() == pytest.approx(42.29, abs=0.01)
     np.testing.assert_array_equal(
-        stays, guarantee(replace(network, channel=replace(network.channel, redrawn=False))).epsilon
+        stays, guarantee(replace(network, channel=replace(network.channel, redrawn=False)), claim).epsilon
     )
     assert report.to_json()["epsilon_if_static"][0] == stays[0]
     assert any("drawn anew in every inference" in line for line in report.assumptions)
     console = Console(record=True, width=100, file=io.StringIO())
     console.print(table(report))
     assert "If the channel stays as it is over all inferences: ε = 42.29" in console.export_text()
-    console.print(table(guarantee(replace(network, inferences=1, slots=Slots(4)))))
+    console.print(table(guarantee(replace(network, slots=Slots(4)))))
     assert "If the channel stays as it is over all slots: ε = " in console.export_text()
 
 
-@pytest.mark.parametrize("changes", [{"inferences": 1}, {"channel": Channel()}, {"channel": Channel(redrawn=False)}])
-def test_where_nothing_could_stay_there_is_no_second_number(changes):
-    report = guarantee(replace(TWELVE, **({"channel": Channel(antennas=2), "inferences": 100} | changes)))
+@pytest.mark.parametrize(
+    ("channel", "inferences"), [(Channel(antennas=2), 1), (Channel(), 100), (Channel(redrawn=False), 100)]
+)
+def test_where_nothing_could_stay_there_is_no_second_number(channel, inferences):
+    report = guarantee(replace(TWELVE, channel=channel), Claim(inferences=inferences))
     assert report.epsilon_if_static is None
     assert not any("drawn anew in every inference" in line for line in report.assumptions)
 
 
 def test_a_stream_over_antennas_is_composed_without_loss():
     """Beta laws span ten orders of magnitude: howto/radio.md has 14.9 for an eavesdropper of draws that are all new."""
-    network = replace(TWELVE, adversary=Adversary(1, knows_answer=False))
-    received = replace(aggregate(network), strength=_arrivals(network, link_of(network)))
-    assert spent_anew(network, received)(100).max() == pytest.approx(14.9, abs=0.1)
+    network = replace(TWELVE, adversary=Adversary(1))
+    received = replace(aggregate(network), strength=_arrivals(network, link_of(network), answered=False))
+    anew = near(100 * received.misses, Times(100, by_coin(received, UNKNOWING.neighbours)))
+    assert epsilon(anew, UNKNOWING.delta).max() == pytest.approx(14.9, abs=0.1)

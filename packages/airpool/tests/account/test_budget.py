@@ -7,8 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from airpool import calibrate, guarantee
-from airpool.account.budget import calibrated, split
+from airpool import Claim, calibrate, guarantee
 from airpool.account.guarantee import score_epsilon
 from airpool.network import Channel, Network, Threshold, named_scheme, scored
 from airpool.privacy import gaussian
@@ -32,39 +31,35 @@ def network(name, **changes):
     st.sampled_from([Channel(), Channel(fading="rician", outage=0.1)]),
 )
 def test_the_total_meets_the_target_and_is_never_above_it(name, epsilon, share, threshold, neighbours, channel):
-    found = split(
-        network(name, threshold=threshold, neighbours=neighbours, channel=channel), epsilon=epsilon, share=share
-    )
-    worst = guarantee(found).worst
+    claim = Claim(neighbours=neighbours)
+    found = calibrate(network(name, threshold=threshold, channel=channel), claim, epsilon=epsilon, share=share)
+    worst = guarantee(found, claim).worst
     assert 0.999 * epsilon < worst <= epsilon
 
 
 def test_the_total_is_met_by_the_noise_that_runs():
     net = network("2.1", channel=Channel(fading="rician", csi_error_std=0.05))
-    running, simulated = (split(net, epsilon=3.0, share=0.1, live=live) for live in (True, False))
-    assert guarantee(running, live=True).worst <= 3.0 < guarantee(simulated, live=True).worst
+    running, simulated = (calibrate(net, Claim(live=live), epsilon=3.0, share=0.1) for live in (True, False))
+    assert guarantee(running, Claim(live=True)).worst <= 3.0 < guarantee(simulated, Claim(live=True)).worst
     assert running.scheme == simulated.scheme
-    assert calibrated(net, epsilon=3.0, share=0.1, live=True) == running
-    with pytest.raises(ValueError, match="must be exact where live=True"):
-        calibrated(net, epsilon=3.0, accounting="theorem1", live=True)
 
 
 @given(st.floats(0.2, 8), st.floats(0.01, 0.99), st.sampled_from([1, 50]), st.sampled_from(["clip", "scale"]))
 @settings(max_examples=8)
 def test_the_share_of_scheme_2_2_is_of_the_squared_distance(epsilon, share, inferences, rule):
-    net = network("2.2", inferences=inferences, score_rule=rule)
-    found = split(net, epsilon=epsilon, share=share)
-    mu = 1 / float(gaussian.noise_multiplier(epsilon, net.delta))
+    claim = Claim(inferences=inferences)
+    found = calibrate(network("2.2", score_rule=rule), claim, epsilon=epsilon, share=share)
+    mu = 1 / float(gaussian.noise_multiplier(epsilon, claim.delta))
     spread = 1.0 if rule == "clip" else 0.5
     assert inferences * (spread / scored(found.scheme).score_noise_std) ** 2 == pytest.approx(share * mu**2, rel=1e-6)
-    alone = gaussian.epsilon(np.sqrt(share) * mu, net.delta)
-    assert score_epsilon(found)[0] == pytest.approx(float(alone), rel=1e-6)
-    assert guarantee(found).worst <= epsilon
+    alone = gaussian.epsilon(np.sqrt(share) * mu, claim.delta)
+    assert score_epsilon(found, claim)[0] == pytest.approx(float(alone), rel=1e-6)
+    assert guarantee(found, claim).worst <= epsilon
 
 
 @pytest.mark.parametrize(("threshold", "share"), [(0.0, 0.1), (0.5, 0.6), (1.0, 0.3)])
 def test_the_share_of_scheme_2_1_is_what_the_decision_alone_costs(threshold, share):
-    found = split(network("2.1", threshold=threshold), epsilon=2.0, share=share)
+    found = calibrate(network("2.1", threshold=threshold), epsilon=2.0, share=share)
     assert float(score_epsilon(found).max()) == pytest.approx(share * 2.0, rel=1e-6)
     assert float(score_epsilon(found).max()) <= share * 2.0
 
@@ -72,7 +67,7 @@ def test_the_share_of_scheme_2_1_is_what_the_decision_alone_costs(threshold, sha
 @pytest.mark.parametrize("threshold", [-0.3, 1.4])
 def test_a_threshold_beyond_all_scores_never_costs_more_with_more_noise_than_was_found(threshold):
     """There the cost rises before it falls: the noise found is good from there on."""
-    found = split(network("2.1", threshold=threshold), epsilon=2.0, share=0.4)
+    found = calibrate(network("2.1", threshold=threshold), epsilon=2.0, share=0.4)
     for factor in (1.0, 1.5, 10.0):
         louder = replace(scored(found.scheme), score_noise_std=scored(found.scheme).score_noise_std * factor)
         assert float(score_epsilon(replace(found, scheme=louder)).max()) <= 0.8
@@ -81,22 +76,23 @@ def test_a_threshold_beyond_all_scores_never_costs_more_with_more_noise_than_was
 @pytest.mark.parametrize("name", ["2.1", "2.2"])
 def test_a_larger_share_means_less_noise_on_the_score(name):
     noise = [
-        scored(split(network(name), epsilon=2.0, share=share).scheme).score_noise_std for share in (0.05, 0.3, 0.9)
+        scored(calibrate(network(name), epsilon=2.0, share=share).scheme).score_noise_std for share in (0.05, 0.3, 0.9)
     ]
     assert noise == sorted(noise, reverse=True)
     assert len(set(noise)) == 3
 
 
 def test_a_stream_of_decisions_is_shared_out_as_well():
-    found = split(network("2.1", inferences=10), epsilon=6.0, share=0.5)
-    assert guarantee(found).worst <= 6.0
-    assert float(score_epsilon(found).max()) <= 3.0
+    claim = Claim(inferences=10)
+    found = calibrate(network("2.1"), claim, epsilon=6.0, share=0.5)
+    assert guarantee(found, claim).worst <= 6.0
+    assert float(score_epsilon(found, claim).max()) <= 3.0
 
 
 def test_the_decision_alone_costs_what_its_two_probabilities_say():
-    net = replace(network("2.1"), scheme=Threshold(threshold=0.5, score_noise_std=0.5), delta=1e-3)
+    net = replace(network("2.1"), scheme=Threshold(threshold=0.5, score_noise_std=0.5))
     often, rarely = 0.8413447460685429, 0.15865525393145707  # Φ(±1)
-    assert float(score_epsilon(net)[0]) == pytest.approx(np.log((often - 1e-3) / rarely), rel=1e-6)
+    assert float(score_epsilon(net, Claim(delta=1e-3))[0]) == pytest.approx(np.log((often - 1e-3) / rarely), rel=1e-6)
     assert (score_epsilon(network("1")) == 0).all()
 
 
@@ -126,9 +122,13 @@ def test_calibrate_says_when_the_scores_alone_cost_too_much_and_how_little_can_b
         ("2.1", {"epsilon": 1.0, "share": 0.0}, "share=0.0 must be > 0 and < 1"),
         ("2.2", {"epsilon": 1.0, "share": 1.0}, "share=1.0 must be > 0 and < 1"),
         ("2.2", {"epsilon": 1.0, "share": float("nan")}, "share=nan must be"),
-        ("2.2", {"epsilon": -1.0, "share": 0.5}, "epsilon=-1.0 must be > 0 and finite"),
+        ("2.2", {"share": 0.5}, "epsilon=None must be one number"),
+        ("2.2", {"epsilon": [1.0, 2.0], "share": 0.5}, "must be one number > 0"),
+        ("2.2", {"epsilon": 1.0, "share": 0.5, "adjust": "weight"}, "leave out adjust and per_device"),
+        ("2.2", {"epsilon": 1.0, "share": 0.5, "per_device": True}, "leave out adjust and per_device"),
+        ("2.2", {"epsilon": -1.0, "share": 0.5}, "epsilon=-1.0 must be one number > 0 and finite"),
     ],
 )
 def test_bad_input_is_named(name, given_, message):
     with pytest.raises(ValueError, match=message):
-        split(network(name), **given_)
+        calibrate(network(name), **given_)

@@ -2,24 +2,23 @@
 
 import re
 from dataclasses import replace
-from typing import Any
+from typing import Any, get_args
 
 import numpy as np
 import pytest
 from hypothesis import HealthCheck, assume, given, settings
 from hypothesis import strategies as st
-from tests.random_networks import any_network
 
 from airpool._support.rounding import up
-from airpool.account import reasons
-from airpool.account.calibration import calibrate, most_feature, with_column
-from airpool.account.guarantee import aggregate, guarantee
-from airpool.account.guarantee import epsilon as device_epsilon
-from airpool.network import Channel, Devices, Network, Ranking, Slots, Threshold
+from airpool.account import assumptions
+from airpool.account.calibration import Adjust, calibrate, most_feature, with_column
+from airpool.account.guarantee import device_epsilon, guarantee
+from airpool.network import Channel, Claim, Devices, Network, Ranking, Slots, Threshold
 from airpool.privacy import gaussian
 from airpool.privacy.calibrate import UnreachableError, balanced, largest, smallest_factor
 from airpool.privacy.compose import most_inferences
 from airpool.privacy.device import Aggregate
+from tests.random_networks import any_network
 
 pytestmark = pytest.mark.usefixtures("few_draws", "few_cells")
 
@@ -52,17 +51,19 @@ def test_twelve_devices_that_always_speak_need_the_reference_noise(epsilon, std)
 @pytest.mark.parametrize("cover_noise", [False, True])
 @pytest.mark.parametrize("epsilon", [0.3, 2.0, 15.0])
 def test_noise_meets_the_target_and_a_millionth_less_does_not(neighbours, cover_noise, epsilon):
-    met = calibrate(replace(UNLIKE, neighbours=neighbours, cover_noise=cover_noise), epsilon=epsilon)
-    assert guarantee(met).worst <= epsilon
+    claim = Claim(neighbours=neighbours)
+    met = calibrate(replace(UNLIKE, cover_noise=cover_noise), claim, epsilon=epsilon)
+    assert guarantee(met, claim).worst <= epsilon
     less = np.array(met.devices.noise_std) * (1 - 1e-6)
-    assert guarantee(replace(met, devices=replace(met.devices, noise_std=less))).worst > epsilon
+    assert guarantee(replace(met, devices=replace(met.devices, noise_std=less)), claim).worst > epsilon
 
 
 def test_removal_is_calibrated_too_where_it_can_be():
-    met = calibrate(Network.uniform(num_devices=12, neighbours="remove"), epsilon=3.0)
-    assert 2.99 < guarantee(met).worst <= 3.0
+    net, claim = Network.uniform(num_devices=12), Claim(neighbours="remove")
+    met = calibrate(net, claim, epsilon=3.0)
+    assert 2.99 < guarantee(met, claim).worst <= 3.0
     with pytest.raises(UnreachableError, match=r"ε=2 cannot be met .*: the smallest ε that can is 2\.518"):
-        calibrate(Network.uniform(num_devices=12, neighbours="remove"), epsilon=2.0)
+        calibrate(net, claim, epsilon=2.0)
 
 
 def test_everybodys_noise_is_multiplied_by_one_factor():
@@ -83,37 +84,36 @@ def test_the_target_may_stand_in_the_network():
     assert calibrate(own) == calibrate(TWELVE, epsilon=2.0)
 
 
-def test_delta_may_be_given():
-    met = calibrate(TWELVE, epsilon=2.0, delta=1e-7)
-    assert met.delta == 1e-7
-    assert 1.999 < guarantee(met).worst <= 2.0
+def test_a_target_is_met_at_the_delta_of_the_claim():
+    met = calibrate(TWELVE, Claim(delta=1e-7), epsilon=2.0)
+    assert 1.999 < guarantee(met, Claim(delta=1e-7)).worst <= 2.0
+    assert guarantee(met).worst < 1.999
 
 
-@pytest.mark.parametrize("knob", ["noise", "weight", "clip"])
-def test_a_stream_is_calibrated_where_the_search_meets_networks_that_reveal_all(knob):
+@pytest.mark.parametrize("adjust", ["noise", "weight", "clip"])
+def test_a_stream_is_calibrated_where_the_search_meets_networks_that_reveal_all(adjust):
     """Next to no noise, and a partner that is not always there: ε is inf on the way, which is an answer."""
-    net = replace(Network.uniform(num_devices=2, noise_std=0.5), inferences=5)
-    net = replace(net, devices=replace(net.devices, participation=(1.0, 0.9)))
-    met = guarantee(calibrate(net, epsilon=2.0, knob=knob)).epsilon
+    net, claim = Network.uniform(num_devices=2, noise_std=0.5, participation=(1.0, 0.9)), Claim(inferences=5)
+    met = guarantee(calibrate(net, claim, epsilon=2.0, adjust=adjust), claim).epsilon
     assert (met <= 2.0).all()
     assert met.max() > 1.99
 
 
 def test_many_inferences_are_calibrated_together():
-    met = calibrate(replace(TWELVE, inferences=10), epsilon=5.0)
-    assert 4.99 < guarantee(met).worst <= 5.0
+    met = calibrate(TWELVE, Claim(inferences=10), epsilon=5.0)
+    assert 4.99 < guarantee(met, Claim(inferences=10)).worst <= 5.0
 
 
 def test_colluders_and_channel_noise_are_taken_into_account():
     plain = calibrate(TWELVE, epsilon=2.0).devices.column("noise_std")[0]
     watched = calibrate(replace(TWELVE, colluders=3), epsilon=2.0)
     assert guarantee(watched).worst <= 2.0
-    named = calibrate(TWELVE, epsilon=2.0, colluding=[0, 1, 2])
-    assert guarantee(named, colluding=[0, 1, 2]).worst <= 2.0
+    named = calibrate(TWELVE, Claim(colluding=[0, 1, 2]), epsilon=2.0)
+    assert guarantee(named, Claim(colluding=[0, 1, 2])).worst <= 2.0
     assert watched.devices.column("noise_std")[0] > plain
     noisy = replace(TWELVE, channel=Channel(noise_std=0.05, gamma=1.0))
-    credited = calibrate(noisy, epsilon=2.0, credit_channel_noise=True)
-    assert guarantee(credited, credit_channel_noise=True).worst <= 2.0
+    credited = calibrate(noisy, Claim(credit_channel_noise=True), epsilon=2.0)
+    assert guarantee(credited, Claim(credit_channel_noise=True)).worst <= 2.0
     assert credited.devices.column("noise_std")[0] < plain
 
 
@@ -140,7 +140,7 @@ def test_noise_shared_by_need_meets_every_target(epsilon):
     assert (guarantee(met).epsilon <= epsilon).all()
     weight, clip_norm, std = columns(met, "weight", "clip_norm", "noise_std")
     # Who asks for more privacy carries more noise, in proportion to what it would need by itself.
-    alone = weight * clip_norm * gaussian.noise_multiplier(epsilon, UNLIKE.delta)
+    alone = weight * clip_norm * gaussian.noise_multiplier(epsilon, 1e-5)
     assert std / alone == pytest.approx(np.full(5, std[0] / alone[0]), rel=1e-9)
     assert std[0] < alone[0]
 
@@ -155,10 +155,10 @@ def test_a_devices_own_noise_suffices_at_factor_one_of_the_profile():
 # Weight and clip norm
 
 
-@pytest.mark.parametrize(("knob", "column"), [("weight", "weight"), ("clip", "clip_norm")])
-def test_each_device_gets_the_largest_weight_or_clip_norm_that_its_target_allows(knob, column):
+@pytest.mark.parametrize(("adjust", "column"), [("weight", "weight"), ("clip", "clip_norm")])
+def test_each_device_gets_the_largest_weight_or_clip_norm_that_its_target_allows(adjust, column):
     target = np.array([1.0, 2.0, 4.0, 2.0, 0.5])
-    met = calibrate(UNLIKE, epsilon=target.tolist(), knob=knob)
+    met = calibrate(UNLIKE, epsilon=target.tolist(), adjust=adjust)
     assert (guarantee(met).epsilon <= target).all()
     more = np.array(met.devices.column(column)) * (1 + 1e-6)
     assert (guarantee(replace(met, devices=replace(met.devices, **{column: more}))).epsilon > target).all()
@@ -166,7 +166,7 @@ def test_each_device_gets_the_largest_weight_or_clip_norm_that_its_target_allows
 
 
 def test_weight_and_clip_norm_do_the_same_to_epsilon():
-    by_weight, by_clip = (calibrate(UNLIKE, epsilon=1.0, knob=knob) for knob in ("weight", "clip"))
+    by_weight, by_clip = (calibrate(UNLIKE, epsilon=1.0, adjust=adjust) for adjust in ("weight", "clip"))
     assert np.prod(columns(by_weight, "weight", "clip_norm"), axis=0) == pytest.approx(
         np.prod(columns(by_clip, "weight", "clip_norm"), axis=0), rel=1e-9
     )
@@ -175,12 +175,12 @@ def test_weight_and_clip_norm_do_the_same_to_epsilon():
 def test_no_weight_meets_a_target_where_there_is_no_noise():
     silent = replace(UNLIKE, devices=replace(UNLIKE.devices, noise_std=0.0))
     with pytest.raises(UnreachableError, match="the smallest ε that can is inf"):
-        calibrate(silent, epsilon=1.0, knob="weight")
+        calibrate(silent, epsilon=1.0, adjust="weight")
 
 
-@pytest.mark.parametrize("knob", ["weight", "clip"])
-def test_weight_and_clip_norm_can_be_turned_at_a_fixed_gamma(knob):
-    met = calibrate(Network.paper(), epsilon=20.0, knob=knob)
+@pytest.mark.parametrize("adjust", ["weight", "clip"])
+def test_weight_and_clip_norm_can_be_turned_at_a_fixed_gamma(adjust):
+    met = calibrate(Network.paper(), epsilon=20.0, adjust=adjust)
     assert guarantee(met).worst <= 20.0
 
 
@@ -194,18 +194,19 @@ def test_weights_that_move_each_others_receiver_noise_are_all_at_their_targets(n
         power_rule=rule, fading=fading, noise_std=30.0 if (rule, neighbours) == ("backoff", "replace") else 3
     )
     devices = replace(UNLIKE.devices, power_dbm=(20, 25, 30, 22, 28.0))
-    net = replace(UNLIKE, devices=devices, channel=channel, neighbours=neighbours)
-    met = calibrate(net, epsilon=epsilon, knob="weight", credit_channel_noise=True)
-    ratio = guarantee(met, credit_channel_noise=True).epsilon / epsilon
+    net = replace(UNLIKE, devices=devices, channel=channel)
+    claim = Claim(neighbours=neighbours, credit_channel_noise=True)
+    met = calibrate(net, claim, epsilon=epsilon, adjust="weight")
+    ratio = guarantee(met, claim).epsilon / epsilon
     assert (ratio <= 1).all()
     assert ratio == pytest.approx(np.ones(5), rel=1e-6)
 
 
 def test_a_device_whose_noise_takes_all_its_power_has_none_left_for_a_feature():
     loud = Network.uniform(num_devices=2, noise_std=3.0, channel=Channel(gamma=2.0, power_rule="backoff"))
-    for knob in ("weight", "clip"):
+    for adjust in ("weight", "clip"):
         with pytest.raises(ValueError, match="device 0 has no power left for a feature: its noise takes all of"):
-            calibrate(loud, epsilon=2.0, knob=knob)
+            calibrate(loud, epsilon=2.0, adjust=adjust)
 
 
 # Number of inferences
@@ -216,21 +217,21 @@ def test_one_inference_is_allowed_where_it_meets_the_target_and_the_coarser_acco
     weight, std, p = (rng.uniform(low, high, 11).tolist() for low, high in ((0.05, 0.2), (0.03, 0.3), (0.5, 1)))
     net = Network(devices=Devices(count=11, weight=weight, noise_std=std, participation=p))
     epsilon = (guarantee(net).epsilon * (1 + 1e-6)).tolist()
-    assert calibrate(net, epsilon=epsilon, knob="inferences").inferences == 1
+    assert calibrate(net, epsilon=epsilon, adjust="inferences").inferences == 1
 
 
 def test_as_many_inferences_as_the_tightest_target_allows():
     quiet = Network.uniform(num_devices=4, noise_std=0.5, participation=0.8)
-    met = calibrate(quiet, epsilon=[3.0, 8.0, 8.0, 8.0], knob="inferences")
+    met = calibrate(quiet, Claim(knows_answer=False), epsilon=[3.0, 8.0, 8.0, 8.0], adjust="inferences")
+    assert met == Claim(inferences=met.inferences, knows_answer=False)
     assert met.inferences > 1
-    assert guarantee(met).epsilon[0] <= 3.0
-    assert guarantee(replace(met, inferences=met.inferences + 1)).epsilon[0] > 3.0
-    assert met.devices.noise_std == quiet.devices.noise_std
+    assert guarantee(quiet, met).epsilon[0] <= 3.0
+    assert guarantee(quiet, replace(met, inferences=met.inferences + 1)).epsilon[0] > 3.0
 
 
 def test_where_one_inference_is_too_many_the_error_says_what_it_costs():
     with pytest.raises(ValueError, match=r"ε=1 does not allow one inference: device \d+ spends 2\.064 on it"):
-        calibrate(TWELVE, epsilon=1.0, knob="inferences")
+        calibrate(TWELVE, epsilon=1.0, adjust="inferences")
 
 
 @pytest.mark.parametrize("limit", [0, 1, 2, 3, 17, 1000, 2**20])
@@ -246,9 +247,9 @@ def test_the_number_of_inferences_stops_at_2_to_the_20():
 
 
 def test_a_target_that_no_noise_meets_comes_with_the_reason():
-    secure = replace(TWELVE, channel=Channel(access="secure"), neighbours="remove")
-    with pytest.raises(UnreachableError, match=f"the smallest ε that can is inf .{reasons.SENDERS_SEEN}"):
-        calibrate(secure, epsilon=1.0)
+    secure = replace(TWELVE, channel=Channel(access="secure"))
+    with pytest.raises(UnreachableError, match=f"the smallest ε that can is inf .{assumptions.SENDERS_SEEN}"):
+        calibrate(secure, Claim(neighbours="remove"), epsilon=1.0)
 
 
 def test_a_target_below_what_the_scores_leak_is_refused_with_the_smallest_that_can_be_met():
@@ -281,11 +282,12 @@ def test_a_device_without_noise_under_orthogonal_access_cannot_be_helped_by_the_
 def test_noise_is_found_where_the_most_that_power_allows_is_too_much():
     # A device without noise relies on two others; at the most noise each of them is in outage half of the time.
     devices = Devices(count=3, noise_std=(0.0, 1.0, 1.0))
-    net = Network(devices=devices, channel=Channel(fading="rayleigh", gamma=0.05), delta=1e-3)
+    net = Network(devices=devices, channel=Channel(fading="rayleigh", gamma=0.05))
+    claim = Claim(delta=1e-3)
     for epsilon in (3.0, 0.05):
-        assert 0.999 * epsilon < guarantee(calibrate(net, epsilon=epsilon)).worst <= epsilon
+        assert 0.999 * epsilon < guarantee(calibrate(net, claim, epsilon=epsilon), claim).worst <= epsilon
     with pytest.raises(ValueError, match=r"ε=0\.02 cannot be met .*: the smallest ε that can is 0\.04392"):
-        calibrate(net, epsilon=0.02)
+        calibrate(net, claim, epsilon=0.02)
 
 
 def test_where_the_features_alone_take_all_the_power_no_noise_is_tried():
@@ -306,18 +308,20 @@ WITHOUT: dict[str, Any] = {
     "2.1": {"channel": Channel(**RICIAN, csi_error_std=0.05), "scheme": Threshold(score_noise_std=9.0)},
     "slots": {"channel": Channel(**RICIAN, power_rule="backoff"), "slots": Slots(16)},
     "one draw for all slots": {"channel": Channel(**RICIAN, csi_error_std=0.05), "slots": Slots(4, redrawn=False)},
-    "a stream": {"channel": Channel(**RICIAN, power_rule="backoff"), "inferences": 10},
-    "replace": {"channel": Channel(**RICIAN, power_rule="backoff"), "neighbours": "replace"},
+    "a stream": {"channel": Channel(**RICIAN, power_rule="backoff"), "claim": Claim(inferences=10)},
+    "replace": {"channel": Channel(**RICIAN, power_rule="backoff"), "claim": Claim(neighbours="replace")},
 }
 
 
 @pytest.mark.parametrize("setting", WITHOUT.values(), ids=WITHOUT)
 def test_a_target_is_met_by_the_noise_that_runs(setting):
-    net = Network.uniform(num_devices=12, dimension=40, **setting)
-    met = calibrate(net, epsilon=2.0, live=True)
-    assert 2.0 * (1 - 1e-3) < guarantee(met, live=True).worst <= 2.0
+    ideal = setting.get("claim", Claim())
+    live = replace(ideal, live=True)
+    net = Network.uniform(num_devices=12, dimension=40, **{name: x for name, x in setting.items() if name != "claim"})
+    met = calibrate(net, live, epsilon=2.0)
+    assert 2.0 * (1 - 1e-3) < guarantee(met, live).worst <= 2.0
     # What the simulation needs is not enough: here every signal arrives at a strength of its own.
-    assert guarantee(calibrate(net, epsilon=2.0), live=True).worst > 2.5
+    assert guarantee(calibrate(net, ideal, epsilon=2.0), live).worst > 2.5
 
 
 @pytest.mark.parametrize(
@@ -334,44 +338,48 @@ def test_a_target_is_met_by_the_noise_that_runs(setting):
 def test_where_the_grid_costs_next_to_nothing_live_noise_is_no_louder(setting):
     net = Network.uniform(num_devices=12, dimension=40, **setting)
     simulated, running = (
-        calibrate(net, epsilon=2.0, live=live).devices.column("noise_std")[0] for live in (False, True)
+        calibrate(net, Claim(live=live), epsilon=2.0).devices.column("noise_std")[0] for live in (False, True)
     )
     assert running == pytest.approx(simulated, rel=1e-9)
-    assert guarantee(calibrate(net, epsilon=2.0, live=True), live=True).worst <= 2.0
+    assert guarantee(calibrate(net, Claim(live=True), epsilon=2.0), Claim(live=True)).worst <= 2.0
 
 
-@pytest.mark.parametrize("knob", ["weight", "clip", "inferences"])
-def test_every_knob_meets_its_target_live(knob):
+@pytest.mark.parametrize("adjust", ["weight", "clip", "inferences"])
+def test_whatever_is_adjusted_meets_its_target_live(adjust):
     net = Network.uniform(num_devices=6, noise_std=0.5, channel=Channel(**RICIAN, power_rule="backoff"))
-    met = calibrate(net, epsilon=3.0, knob=knob, live=True)
-    assert guarantee(met, live=True).worst <= 3.0 < guarantee(calibrate(net, epsilon=3.0, knob=knob), live=True).worst
-    if knob == "inferences":
-        assert guarantee(met, live=True, inferences=met.inferences + 1).worst > 3.0
+    live = Claim(live=True)
+    met, simulated = (calibrate(net, claim, epsilon=3.0, adjust=adjust) for claim in (live, Claim()))
+    if isinstance(met, Claim):
+        assert met.live
+        assert guarantee(net, met).worst <= 3.0 < guarantee(net, replace(simulated, live=True)).worst
+        assert guarantee(net, replace(met, inferences=met.inferences + 1)).worst > 3.0
+    else:
+        assert guarantee(met, live).worst <= 3.0 < guarantee(simulated, live).worst
 
 
 def test_the_least_live_noise_is_the_least_of_two_where_the_receiver_covers_the_smaller():
     # At this fixed γ the receiver's noise covers the grid of a σ up to 0.16, and ε jumps up there.
     net = Network.uniform(num_devices=12, noise_std=30.0, channel=Channel(**RICIAN, power_rule="backoff", gamma=1.0))
     net = replace(net, channel=replace(net.channel, noise_std=4.25e-6))
-    met = calibrate(net, epsilon=2.0, live=True)
+    met = calibrate(net, Claim(live=True), epsilon=2.0)
     simulated = calibrate(net, epsilon=2.0)
     assert met.devices.column("noise_std") == pytest.approx(simulated.devices.column("noise_std"), rel=1e-9)
-    assert guarantee(met, live=True).worst <= 2.0
-    louder = calibrate(net, epsilon=0.5, live=True)
-    assert guarantee(louder, live=True).worst <= 0.5
+    assert guarantee(met, Claim(live=True)).worst <= 2.0
+    louder = calibrate(net, Claim(live=True), epsilon=0.5)
+    assert guarantee(louder, Claim(live=True)).worst <= 0.5
 
 
 def test_removal_is_met_live_where_the_receiver_covers_the_grid():
-    net = Network.uniform(num_devices=12, dimension=4, neighbours="remove")
-    covered = calibrate(replace(net, channel=Channel(noise_std=0.1)), epsilon=4.0, live=True)
-    assert guarantee(covered, live=True).worst <= 4.0
+    net, claim = Network.uniform(num_devices=12, dimension=4), Claim(neighbours="remove", live=True)
+    covered = calibrate(replace(net, channel=Channel(noise_std=0.1)), claim, epsilon=4.0)
+    assert guarantee(covered, claim).worst <= 4.0
     with pytest.raises(UnreachableError, match=r"is inf; live noise lies on a grid, .*") as error:
-        calibrate(net, epsilon=4.0, live=True)
+        calibrate(net, claim, epsilon=4.0)
     # What the error says would do, does.
     needed = float(re.search(r"channel\.noise_std >= (\S+)", str(error.value))[1])  # pyright: ignore
     assert 'neighbours = "zero-out" would do' in str(error.value)
-    there = calibrate(replace(net, channel=Channel(noise_std=needed)), epsilon=4.0, live=True)
-    assert guarantee(there, live=True).worst <= 4.0
+    there = calibrate(replace(net, channel=Channel(noise_std=needed)), claim, epsilon=4.0)
+    assert guarantee(there, claim).worst <= 4.0
 
 
 def test_a_target_out_of_reach_live_names_what_would_do():
@@ -381,47 +389,47 @@ def test_a_target_out_of_reach_live_names_what_would_do():
     with pytest.raises(
         ValueError, match=r"the smallest ε that can is \d+\.\d+; live noise that arrives unaligned"
     ) as error:
-        calibrate(net, epsilon=2.0, live=True)
+        calibrate(net, Claim(live=True), epsilon=2.0)
     needed = float(re.search(r"channel\.noise_std >= (\S+)", str(error.value))[1])  # pyright: ignore
-    met = calibrate(replace(net, channel=replace(channel, noise_std=needed)), epsilon=2.0, live=True)
-    assert guarantee(met, live=True).worst <= 2.0
+    met = calibrate(replace(net, channel=replace(channel, noise_std=needed)), Claim(live=True), epsilon=2.0)
+    assert guarantee(met, Claim(live=True)).worst <= 2.0
 
 
 def test_what_live_noise_cannot_do_is_refused():
-    tiny = Network.uniform(num_devices=12, delta=1e-48)
-    knobs: Any = ("noise", "weight", "clip", "inferences")
-    for knob in knobs:
+    net, live = Network.uniform(num_devices=12), Claim(live=True)
+    for adjust in get_args(Adjust):
         with pytest.raises(ValueError, match=r"delta=1e-48 must be >= .*, what live noise supports"):
-            calibrate(tiny, epsilon=2.0, knob=knob, live=True)
+            calibrate(net, Claim(delta=1e-48, live=True), epsilon=2.0, adjust=adjust)
     silent = Network.uniform(num_devices=2, weight=(1.0, 0.0))
     with pytest.raises(ValueError, match="device 1 would have noise_std=0: live, every device needs some noise"):
-        calibrate(silent, epsilon=2.0, per_device=True, live=True)
+        calibrate(silent, live, epsilon=2.0, per_device=True)
     with pytest.raises(ValueError, match="must lie within a factor of 1e5"):
-        calibrate(replace(tiny, delta=1e-5, devices=Devices(2, noise_std=(1.0, 1e-6))), epsilon=2.0, live=True)
+        calibrate(replace(net, devices=Devices(2, noise_std=(1.0, 1e-6))), live, epsilon=2.0)
     # No noise is needed: live there is some all the same.
-    rare = calibrate(Network.uniform(num_devices=2, participation=1e-6), epsilon=2.0, live=True)
+    rare = calibrate(Network.uniform(num_devices=2, participation=1e-6), live, epsilon=2.0)
     assert min(rare.devices.column("noise_std")) > 0
-    assert guarantee(rare, live=True).worst <= 2.0
+    assert guarantee(rare, live).worst <= 2.0
 
 
 @pytest.mark.parametrize("seed", range(30))
 def test_a_random_network_meets_its_target_live_or_says_why_not(seed):
     rng = np.random.default_rng([44, seed])
-    net = any_network(rng)
+    net, claim = any_network(rng)
     channel = net.channel
     if channel.csi_error_std:  # a law for every noise that is tried takes seconds
         channel = replace(channel, noise_std=0.0)
     noise_std = tuple(std or 0.1 for std in net.devices.column("noise_std"))
     net = replace(net, channel=channel, devices=replace(net.devices, noise_std=noise_std))
     target, credited = float(np.exp(rng.uniform(0.0, 2.5))), bool(rng.random() < 0.3)
-    knob: Any = str(rng.choice(["noise", "noise", "weight", "clip", "inferences"]))
-    how: Any = {"credit_channel_noise": credited, "live": True}
+    adjust: Any = str(rng.choice(["noise", "noise", "weight", "clip", "inferences"]))
+    claim = replace(claim, credit_channel_noise=credited, live=True)
     try:
-        met = calibrate(net, epsilon=target, knob=knob, **how)
+        met = calibrate(net, claim, epsilon=target, adjust=adjust)
     except ValueError as error:
         refused = str(error)
     else:
-        assert guarantee(met, **how).worst <= target
+        found = guarantee(net, met) if isinstance(met, Claim) else guarantee(met, claim)
+        assert found.worst <= target
         return
     assert re.search(r"the smallest ε that can|does not allow one inference|gamma=", refused)
 
@@ -429,21 +437,21 @@ def test_a_random_network_meets_its_target_live_or_says_why_not(seed):
 # Any network
 
 
-def calibrated(seed, *, knob, per_device=False, inferences=1):
-    """A random network before and after, its targets, and what ε is; none where a target was refused for a reason."""
+def calibrated(seed, *, adjust, per_device=False, inferences=1):
+    """A random network, what met its targets, these, and what ε is; none where a target was refused for a reason."""
     rng = np.random.default_rng(seed)
-    net = replace(any_network(rng), inferences=inferences)
+    net, claim = any_network(rng)
     # A new law of strength for every noise that is tried takes seconds: equal devices are enough (below).
     net = replace(net, channel=replace(net.channel, csi_error_std=0.0))
     logs = rng.uniform(np.log(0.3), np.log(20), net.devices.count if rng.random() < 0.6 else 1)
     target = np.broadcast_to(np.exp(logs), (net.devices.count,))
-    credited = bool(rng.random() < 0.5)
+    claim = replace(claim, inferences=inferences, credit_channel_noise=bool(rng.random() < 0.5))
 
-    def epsilon_of(network):
-        return device_epsilon(network, aggregate(network, credit_channel_noise=credited))
+    def epsilon_of(met):
+        return device_epsilon(net, met) if isinstance(met, Claim) else device_epsilon(met, claim)
 
     try:
-        met = calibrate(net, epsilon=target.tolist(), knob=knob, per_device=per_device, credit_channel_noise=credited)
+        met = calibrate(net, claim, epsilon=target.tolist(), adjust=adjust, per_device=per_device)
     except ValueError as error:
         refused = error
     else:
@@ -462,16 +470,16 @@ SOME = settings(max_examples=12, suppress_health_check=[HealthCheck.filter_too_m
 
 
 def is_tight_in_noise(seed, *, per_device, inferences=1):
-    _, met, target, epsilon_of = calibrated(seed, knob="noise", per_device=per_device, inferences=inferences)
+    _, met, target, epsilon_of = calibrated(seed, adjust="noise", per_device=per_device, inferences=inferences)
     std = np.array(met.devices.noise_std)
     if np.max(std) == 0 or np.max(epsilon_of(met) / target) >= 1 - 1e-3:
         return
     assert np.any(epsilon_of(with_column(met, "noise_std", std * (1 - 1e-6))) > target)
 
 
-def is_tight_in_every_device(seed, *, knob):
-    net, met, target, epsilon_of = calibrated(seed, knob=knob)
-    column = "weight" if knob == "weight" else "clip_norm"
+def is_tight_in_every_device(seed, *, adjust):
+    net, met, target, epsilon_of = calibrated(seed, adjust=adjust)
+    column = "weight" if adjust == "weight" else "clip_norm"
     before, after = (np.array(network.devices.column(column)) for network in (net, met))
     at_limit = (after >= before * most_feature(net) * (1 - 1e-9)) | (np.array(met.devices.weight) == 0)
     tight = epsilon_of(met) / target >= 1 - 1e-3
@@ -489,14 +497,15 @@ def test_the_noise_of_any_network_is_tight_for_its_worst_device_or_a_reason_hold
 
 @SOME
 @given(SEEDS, st.sampled_from(["weight", "clip"]))
-def test_the_weights_of_any_network_are_tight_for_every_device_or_a_reason_holds(seed, knob):
-    is_tight_in_every_device(seed, knob=knob)
+def test_the_weights_of_any_network_are_tight_for_every_device_or_a_reason_holds(seed, adjust):
+    is_tight_in_every_device(seed, adjust=adjust)
 
 
 @settings(SOME, max_examples=6)
 @given(SEEDS)
 def test_one_more_inference_of_any_network_exceeds_a_target(seed):
-    _, met, target, epsilon_of = calibrated(seed, knob="inferences")
+    _, met, target, epsilon_of = calibrated(seed, adjust="inferences")
+    assert isinstance(met, Claim)
     if met.inferences < 2**20:
         assert np.any(epsilon_of(replace(met, inferences=met.inferences + 1)) > target)
 
@@ -511,8 +520,8 @@ def test_sixty_networks_are_tight_in_noise(seed, per_device, inferences):
 @pytest.mark.check
 @settings(SOME, max_examples=60)
 @given(SEEDS, st.sampled_from(["weight", "clip"]))
-def test_sixty_networks_are_tight_in_every_device(seed, knob):
-    is_tight_in_every_device(seed, knob=knob)
+def test_sixty_networks_are_tight_in_every_device(seed, adjust):
+    is_tight_in_every_device(seed, adjust=adjust)
 
 
 @pytest.mark.parametrize("channel", [{}, {"fading": "rayleigh"}, {"antennas": 2}])
@@ -524,8 +533,8 @@ def test_noise_is_found_under_errors_of_the_channel(channel):
 
 def test_weights_over_several_inferences_are_tight_for_every_device():
     target = np.array([1.0, 2.0, 4.0, 2.0, 0.5])
-    met = calibrate(replace(UNLIKE, inferences=5), epsilon=target.tolist(), knob="weight")
-    ratio = guarantee(met).epsilon / target
+    met = calibrate(UNLIKE, Claim(inferences=5), epsilon=target.tolist(), adjust="weight")
+    ratio = guarantee(met, Claim(inferences=5)).epsilon / target
     assert ((ratio <= 1) & (ratio >= 1 - 1e-3)).all()
 
 
@@ -538,13 +547,13 @@ def test_a_target_that_is_not_a_positive_number_is_refused(epsilon):
         calibrate(TWELVE, epsilon=epsilon)
 
 
-def test_a_missing_target_a_wrong_number_of_them_or_an_unknown_knob_is_refused():
+def test_a_missing_target_a_wrong_number_of_them_or_an_unknown_adjustment_is_refused():
     with pytest.raises(ValueError, match=r"no target: give epsilon, or devices\.epsilon in the network file"):
         calibrate(TWELVE)
     with pytest.raises(ValueError, match="epsilon has 3 values for 12 devices; give one or one each"):
         calibrate(TWELVE, epsilon=[1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="knob='volume' must be one of noise, weight, clip, inferences"):
-        calibrate(TWELVE, epsilon=1.0, knob="volume")  # pyright: ignore[reportArgumentType]
+    with pytest.raises(ValueError, match="adjust='volume' must be one of noise, weight, clip, inferences"):
+        calibrate(TWELVE, epsilon=1.0, adjust="volume")  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 
 # The searches themselves

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.network import Channel, Devices, Network, Ranking
+from airpool.network import Channel, Claim, Devices, Network, Ranking
 
 
 def twelve(*, channel: dict[str, Any], **network: Any) -> Network:
@@ -41,32 +41,34 @@ def test_scheme_2_2_under_errors_falls_back_to_the_local_epsilon_and_says_why():
 
 
 def test_epsilon_stays_between_perfect_knowledge_and_own_noise_alone():
-    for change in ({"participation": 0.9}, {"neighbours": "replace"}, {"cover_noise": True, "participation": 0.9}):
-        known, off = (guarantee(twelve(channel={"csi_error_std": s}, **change)) for s in (0.0, 0.1))
+    changes = {"participation": 0.9}, {}, {"cover_noise": True, "participation": 0.9}
+    for change, neighbours in zip(changes, ("zero-out", "replace", "zero-out"), strict=True):
+        claim = Claim(neighbours=neighbours)
+        known, off = (guarantee(twelve(channel={"csi_error_std": s}, **change), claim) for s in (0.0, 0.1))
         assert known.worst < off.worst < 1.1 * known.worst
 
 
 def test_a_channel_common_to_a_stream_costs_more_than_one_redrawn():
-    stream = twelve(channel={"csi_error_std": 0.1}, inferences=100)
-    common = guarantee(replace(stream, channel=replace(stream.channel, redrawn=False)))
-    assert guarantee(stream).worst < common.worst < float(np.max(common.epsilon_local))
+    net, claim = twelve(channel={"csi_error_std": 0.1}), Claim(inferences=100)
+    common = guarantee(replace(net, channel=replace(net.channel, redrawn=False)), claim)
+    assert guarantee(net, claim).worst < common.worst < float(np.max(common.epsilon_local))
 
 
-def test_over_a_common_channel_participation_below_one_gets_the_local_epsilon_and_the_reason():
+def test_over_a_common_channel_participation_below_one_leaves_own_noise_alone_and_says_so():
     channel = {"csi_error_std": 0.1, "fading": "rayleigh", "outage": 0.2, "redrawn": False}
-    report = guarantee(twelve(channel=channel, participation=0.9, inferences=10))
-    np.testing.assert_array_equal(report.epsilon, report.epsilon_local)
+    report = guarantee(twelve(channel=channel, participation=0.9), Claim(inferences=10))
+    assert 0.9 * report.epsilon_local[0] < report.worst < report.epsilon_local[0]  # its own coin and silence
     assert any("participation below 1" in line and "local ε" in line for line in report.assumptions)
 
 
 def test_live_noise_that_arrives_unaligned_needs_a_receiver_noise():
     quiet, noisy = (twelve(channel={"csi_error_std": 0.1, "noise_std": s}) for s in (0.0, 1.0))
-    assert guarantee(quiet, live=True).worst == pytest.approx(guarantee(quiet).epsilon_local.max(), rel=1e-3)
-    assert guarantee(noisy, live=True).worst < 1.1
+    assert guarantee(quiet, Claim(live=True)).worst == pytest.approx(guarantee(quiet).epsilon_local.max(), rel=1e-3)
+    assert guarantee(noisy, Claim(live=True)).worst < 1.1
 
 
 def test_a_channel_that_is_not_known_at_all_has_an_epsilon():
     """Next to all of the law lies at one end of the lattice."""
     devices = Devices(count=4, weight=0.0, noise_std=(0.0, 0.0, 0.0, 1.0), participation=(0.0, 0.0, 0.0, 1.0))
-    net = Network(devices=replace(devices, power_dbm=0.0), channel=Channel(csi_error_std=1e9, outage=0.1), delta=0.1)
-    assert guarantee(net).worst == 0.0
+    net = Network(devices=replace(devices, power_dbm=0.0), channel=Channel(csi_error_std=1e9, outage=0.1))
+    assert guarantee(net, Claim(delta=0.1)).worst == 0.0

@@ -9,9 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from airpool import Channel, Network, Threshold, guarantee
-from airpool._support.figures import figure
-from airpool.account import picture, reasons
+from airpool import Channel, Claim, Network, Threshold, guarantee
+from airpool._support import figures
+from airpool.account import assumptions, report
 from airpool.account.calibration import calibrate
 from airpool.account.event import most_inferences, seconds
 from airpool.network import Slots
@@ -20,7 +20,7 @@ TWELVE = Network.uniform(num_devices=12, noise_std=0.5)
 
 
 def event_of(network, number, **how):
-    found = guarantee(network, per_event=number, **how).event
+    found = guarantee(network, Claim(per_event=number, **how)).event
     assert found is not None
     return found
 
@@ -67,15 +67,15 @@ def test_all_slots_of_all_inferences_of_an_event_count():
 def test_an_event_is_the_stream_of_its_length_under_the_same_adversary():
     net = Network.uniform(num_devices=5, noise_std=0.4, participation=0.8, dropouts=1)
     event = event_of(net, 7, colluding=(2,), live=True)
-    stream = guarantee(net, inferences=7, colluding=(2,), live=True)
+    stream = guarantee(net, Claim(inferences=7, colluding=(2,), live=True))
     np.testing.assert_array_equal(event.epsilon, stream.epsilon)
     np.testing.assert_array_equal(event.epsilon_local, stream.epsilon_local)
     assert event.epsilon_object == stream.epsilon_object == np.inf
-    assert event.reasons["epsilon_object"] == reasons.COLLUDER
+    assert event.reasons["epsilon_object"] == assumptions.COLLUDER
 
 
 def test_a_report_of_one_inference_keeps_its_own_numbers_beside_the_event():
-    report = guarantee(TWELVE, per_event=60)
+    report = guarantee(TWELVE, Claim(per_event=60))
     assert report.event is not None
     assert report.worst == guarantee(TWELVE).worst < float(report.event.epsilon.max())
     assert report.event.words in unescape(report._repr_html_())
@@ -86,9 +86,21 @@ def test_a_report_of_one_inference_keeps_its_own_numbers_beside_the_event():
 
 
 def test_noise_that_is_calibrated_for_an_event_protects_it():
-    met = calibrate(replace(TWELVE, inferences=60), epsilon=2.0)
-    assert guarantee(met).as_event.epsilon.max() <= 2.0
-    assert event_of(replace(met, inferences=1), 60).epsilon.max() == pytest.approx(2.0, rel=1e-3)
+    stay = Claim(inferences=60)
+    met = calibrate(TWELVE, stay, epsilon=2.0)
+    assert guarantee(met, stay).as_event.epsilon.max() <= 2.0
+    assert event_of(met, 60).epsilon.max() == pytest.approx(2.0, rel=1e-3)
+
+
+def test_a_target_of_an_event_is_met_by_the_event_and_not_by_the_stream():
+    claim = Claim(inferences=1000, per_event=60)
+    met = calibrate(TWELVE, claim, epsilon=2.0)
+    assert met == calibrate(TWELVE, Claim(inferences=60), epsilon=2.0)
+    report = guarantee(met, claim)
+    assert report.event is not None
+    assert 1.999 < report.event.epsilon.max() <= 2.0 < report.worst
+    with pytest.raises(ValueError, match="per_event=60 must be None: adjust='inferences' finds how many share ε"):
+        calibrate(TWELVE, claim, epsilon=2.0, adjust="inferences")
 
 
 def test_a_stay_holds_no_more_inferences_than_are_counted():
@@ -109,40 +121,40 @@ def test_a_length_of_time_needs_a_number_and_a_unit(text):
 
 
 def test_every_infinite_epsilon_has_its_reason_and_no_finite_one_has():
-    def of(number=4, noise=0.1, how=None, **more):
-        report = guarantee(Network.uniform(num_devices=number, noise_std=noise, **more), **(how or {}))
+    def of(claim=Claim(), *, number=4, noise=0.1, **more):
+        report = guarantee(Network.uniform(num_devices=number, noise_std=noise, **more), claim)
         values = {name: getattr(report, name) for name in ("epsilon", "epsilon_local", "epsilon_object")}
         assert {name for name, value in values.items() if np.any(np.isinf(value))} == set(report.reasons)
         assert all(text in unescape(report._repr_html_()) for text in report.reasons.values())
         return dict(report.reasons)
 
     assert of() == {}
-    assert of(noise=0.0)["epsilon"] == of(noise=0.0)["epsilon_object"] == reasons.NO_NOISE
-    assert of(noise=0.0)["epsilon_local"] == reasons.NO_OWN_NOISE
-    assert of(colluders=1) == {"epsilon_object": reasons.COLLUDER}
-    assert of(how={"colluding": (1,)}) == {"epsilon_object": reasons.COLLUDER}
-    assert of(scheme=Threshold(score_noise_std=1.0)) == {"epsilon_object": reasons.SCORES}
-    assert of(neighbours="remove") == {"epsilon_local": reasons.GONE, "epsilon_object": reasons.REMOVED}
-    assert of(neighbours="remove", how={"live": True})["epsilon"] == reasons.GRID_REMOVED
-    assert of(neighbours="remove", channel=Channel(access="secure"))["epsilon"] == reasons.SENDERS_SEEN
-    assert of(channel=Channel(power_rule="paper", fading="rayleigh"))["epsilon"] == reasons.POWER_LIMIT
-    assert of(noise=1e-4, how={"live": True})["epsilon"] == reasons.GRID
+    assert of(noise=0.0)["epsilon"] == of(noise=0.0)["epsilon_object"] == assumptions.NO_NOISE
+    assert of(noise=0.0)["epsilon_local"] == assumptions.NO_OWN_NOISE
+    assert of(colluders=1) == {"epsilon_object": assumptions.COLLUDER}
+    assert of(Claim(colluding=(1,))) == {"epsilon_object": assumptions.COLLUDER}
+    assert of(scheme=Threshold(score_noise_std=1.0)) == {"epsilon_object": assumptions.SCORES}
+    assert of(Claim(neighbours="remove")) == {"epsilon_local": assumptions.GONE, "epsilon_object": assumptions.REMOVED}
+    assert of(Claim(neighbours="remove", live=True))["epsilon"] == assumptions.GRID_REMOVED
+    assert of(Claim(neighbours="remove"), channel=Channel(access="secure"))["epsilon"] == assumptions.SENDERS_SEEN
+    assert of(channel=Channel(power_rule="paper", fading="rayleigh"))["epsilon"] == assumptions.POWER_LIMIT
+    assert of(Claim(live=True), noise=1e-4)["epsilon"] == assumptions.GRID
 
 
 def test_a_device_without_noise_whose_others_may_be_silent_is_told_so():
     net = Network.uniform(num_devices=3, participation=0.5)
     net = replace(net, devices=replace(net.devices, noise_std=(0.0, 0.1, 0.1)))
-    assert guarantee(net).reasons["epsilon"] == reasons.OTHERS_SILENT
+    assert guarantee(net).reasons["epsilon"] == assumptions.OTHERS_SILENT
 
 
 def test_every_finite_epsilon_lies_within_the_axis_of_the_picture():
-    low, high = picture._limits([np.array([0.0, 0.02, np.inf]), np.array([np.nan, 300.0])])
+    low, high = report._limits([np.array([0.0, 0.02, np.inf]), np.array([np.nan, 300.0])])
     assert 0 < low < 0.02
     assert 300 < high < np.inf
 
 
 def test_the_picture_tells_undefined_from_infinite_and_has_the_object(tmp_path, monkeypatch):
-    drawn = {}
+    drawn, figure = {}, figures.figure
 
     @contextmanager
     def watched(*paths, **how):
@@ -150,7 +162,7 @@ def test_the_picture_tells_undefined_from_infinite_and_has_the_object(tmp_path, 
             yield whole, axes
             drawn["legend"] = " ".join(text.replace("\n", " ") for text in axes.get_legend_handles_labels()[1])
 
-    monkeypatch.setattr(picture, "figure", watched)
+    monkeypatch.setattr(figures, "figure", watched)
     guarantee(Network.uniform(num_devices=2, noise_std=0.0)).plot(str(tmp_path / "a.png"))
     assert "Theorem 1: undefined" in drawn["legend"]
     assert "object: all views change; ▲ infinite: no noise" in drawn["legend"]

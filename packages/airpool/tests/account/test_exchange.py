@@ -11,14 +11,13 @@ from dp_accounting.pld import PLDAccountant, common
 from dp_accounting.pld import privacy_loss_distribution as pld
 from dp_accounting.rdp import RdpAccountant
 from scipy import special, stats
-from tests.random_networks import any_network
 from typer.testing import CliRunner
 
-from airpool import Network, NetworkError, Ranking, Threshold, cli, guarantee
-from airpool.account.exchange import exchange
-from airpool.account.others import budget_beside, combined
+from airpool import Claim, Network, NetworkError, Ranking, Threshold, cli, guarantee
+from airpool.account.exchange import budget_beside, combined, exchange
 from airpool.network import Channel, Devices, Slots
 from airpool.privacy import gaussian, renyi
+from tests.random_networks import any_network
 
 DELTA = 1e-5
 TRAINING = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.05, dp.GaussianDpEvent(1.0)), 50)
@@ -56,14 +55,14 @@ def at_least(report):
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
 @pytest.mark.parametrize(("protects", "share"), [("device", 6**-0.5), ("local", 1.0), ("object", 6**0.5)])
 def test_where_all_take_part_every_unit_has_its_closed_form(protects, share, neighbours):
-    spent = exchange(like(), inferences=7, neighbours=neighbours, protects=protects)
+    spent = exchange(like(), Claim(inferences=7, neighbours=neighbours), protects=protects)
     mu = (2 if neighbours == "replace" else 1) / 6 / 0.2 * share
     assert spent.gaussian
     assert spent.gdp == pytest.approx(mu * 7**0.5, rel=1e-9)
     assert spent.zcdp == pytest.approx(7 * mu**2 / 2, rel=1e-9)
     assert spent.rdp([1.5, 3])[0] == pytest.approx([7 * 1.5 * mu**2 / 2, 7 * 3 * mu**2 / 2], rel=1e-9)
     assert np.all(spent.gdp >= mu * 7**0.5)
-    report = guarantee(like(), inferences=7, neighbours=neighbours)
+    report = guarantee(like(), Claim(inferences=7, neighbours=neighbours))
     ours = {"device": report.worst, "local": report.epsilon_local[0], "object": report.epsilon_object}[protects]
     assert by_dp_accounting(spent.event()) == pytest.approx(float(ours), rel=1e-4)
     assert combined(spent, []) == pytest.approx(float(ours), rel=1e-9)
@@ -103,26 +102,27 @@ def test_outcomes_too_rare_for_a_floating_point_number_count_in_every_unit(count
 
 def test_noise_that_is_always_there_protects_in_the_worst_outcome_too():
     devices = Devices(400, weight=0.5, noise_std=0.1, participation=(*[1.0] * 100, *[0.1] * 300))
-    spent = exchange(Network(devices), colluding=[0])
+    spent = exchange(Network(devices), Claim(colluding=[0]))
     assert spent.gdp[[1, 399]] == pytest.approx([5 / 99**0.5, 5 / 100**0.5], rel=1e-9)
 
 
 @pytest.mark.parametrize("seed", [*range(8), *(pytest.param(i, marks=pytest.mark.check) for i in range(8, 64))])
 def test_no_unit_is_below_the_exact_epsilon_of_a_random_network(seed):
     rng = np.random.default_rng(seed)
-    net = replace(any_network(rng), delta=DELTA, inferences=int(rng.integers(1, 4)))
+    net, claim = any_network(rng)
+    claim = replace(claim, delta=DELTA, inferences=int(rng.integers(1, 4)))
     net = replace(net, channel=replace(net.channel, redrawn=bool(rng.random() < 0.6)))
-    report = guarantee(net)
+    report = guarantee(net, claim)
     least = at_least(report)
     try:
-        spent = exchange(net)
+        spent = exchange(net, claim)
     except NetworkError:
-        assert net.neighbours == "remove"
+        assert claim.neighbours == "remove"
         assert np.all(np.isinf(report.epsilon))
         return
     device = int(np.argmax(np.where(np.isfinite(report.epsilon), report.epsilon, 0.0)))
     assert combined(spent, [], device=device) >= least[device]
-    if net.neighbours == "remove":
+    if claim.neighbours == "remove":
         with pytest.raises(ValueError, match="takes its noise along"):
             _ = spent.gdp
         return
@@ -138,13 +138,13 @@ def test_no_unit_is_below_the_exact_epsilon_of_a_random_network(seed):
 
 
 def test_cover_noise_is_an_event_of_poisson_sampling():
-    net = like(participation=0.3, cover_noise=True, inferences=5)
-    spent = exchange(net)
+    net, claim = like(participation=0.3, cover_noise=True), Claim(inferences=5)
+    spent = exchange(net, claim)
     assert repeated(spent) is dp.PoissonSampledDpEvent
-    ours = guarantee(net).worst
+    ours = guarantee(net, claim).worst
     assert by_dp_accounting(spent.event()) == pytest.approx(ours, rel=1e-3)
     # Two opposite features are not what accountants of a sampled record compare: no sampling is counted on.
-    assert repeated(exchange(net, neighbours="replace")) is dp.GaussianDpEvent
+    assert repeated(exchange(net, replace(claim, neighbours="replace"))) is dp.GaussianDpEvent
 
 
 def test_a_score_counts_as_a_gaussian_release_of_its_own():
@@ -166,11 +166,11 @@ def test_all_slots_count():
 
 @pytest.mark.parametrize("changes", [{}, {"participation": 0.9}, {"dropouts": 1}, {"cover_noise": True}])
 def test_a_channel_that_stands_still_is_never_below_its_account(changes):
-    net = like(channel=STILL, inferences=5, **changes)
-    spent, report = exchange(net), guarantee(net)
+    net, claim = like(channel=STILL, **changes), Claim(inferences=5)
+    spent, report = exchange(net, claim), guarantee(net, claim)
     assert combined(spent, []) >= report.worst * (1 - 1e-9) or combined(spent, []) >= np.max(at_least(report))
     assert np.all(gaussian.epsilon(spent.gdp, DELTA) >= report.epsilon * (1 - 1e-9))
-    whole = exchange(net, protects="object")
+    whole = exchange(net, claim, protects="object")
     assert combined(whole, []) >= report.epsilon_object * (1 - 1e-9)
 
 
@@ -185,43 +185,43 @@ def test_many_heterogeneous_devices_count_the_slack_of_their_law_as_the_worst_ca
 
 
 @pytest.mark.parametrize(
-    "net",
+    ("net", "claim"),
     [
-        Network.paper(),
-        like(),
-        like(noise_std=0.02, inferences=300, channel=Channel(fading="rayleigh")),
-        like(noise_std=0.02, inferences=50, participation=0.5, cover_noise=True, neighbours="replace"),
-        like(inferences=1_000),
+        (Network.paper(), Claim()),
+        (like(), Claim()),
+        (like(noise_std=0.02, channel=Channel(fading="rayleigh")), Claim(inferences=300)),
+        (like(noise_std=0.02, participation=0.5, cover_noise=True), Claim(neighbours="replace", inferences=50)),
+        (like(), Claim(inferences=1_000)),
     ],
     ids=["paper", "plain", "fading", "hidden", "many"],
 )
-def test_a_distribution_by_default_holds_losses_of_any_size(net):
-    distribution, exact = exchange(net).pld(), guarantee(net).worst
-    theirs = distribution.get_epsilon_for_delta(net.delta)
+def test_a_distribution_by_default_holds_losses_of_any_size(net, claim):
+    distribution, exact = exchange(net, claim).pld(), guarantee(net, claim).worst
+    theirs = distribution.get_epsilon_for_delta(claim.delta)
     # Above the truth by a little of what the interval is; the last digits are dp-accounting's own.
     assert exact * (1 - 1e-9) <= theirs <= exact * 1.002
 
 
 def test_removal_has_a_loss_and_nothing_else():
-    net = like(noise_std=0.8, neighbours="remove", cover_noise=True, dimension=4)
-    spent = exchange(net)
-    assert spent.pld(interval=1e-3).get_epsilon_for_delta(DELTA) == pytest.approx(guarantee(net).worst, rel=5e-3)
+    net, claim = like(noise_std=0.8, cover_noise=True, dimension=4), Claim(neighbours="remove")
+    spent, exact = exchange(net, claim), guarantee(net, claim).worst
+    assert spent.pld(interval=1e-3).get_epsilon_for_delta(DELTA) == pytest.approx(exact, rel=5e-3)
     for unit in (lambda: spent.zcdp, spent.rdp, spent.event):
         with pytest.raises(ValueError, match=r"use pld\(\)"):
             unit()
     with pytest.raises(NetworkError, match="is seen to be missing"):
-        exchange(like(neighbours="remove", channel=Channel(access="secure")))
+        exchange(like(channel=Channel(access="secure")), claim)
 
 
 @pytest.mark.parametrize("changes", [{}, {"cover_noise": True, "participation": 0.5}])
 def test_together_with_a_training_it_is_what_dp_accounting_says(changes):
-    spent = exchange(like(**changes), inferences=10)
+    spent = exchange(like(**changes), Claim(inferences=10))
     theirs = by_dp_accounting(TRAINING, spent.event())
     assert theirs - 1e-6 <= combined(spent, trained()) <= theirs * (1 + 2e-3)
 
 
 def test_together_with_a_training_coins_lose_nothing_by_their_loss():
-    spent = exchange(like(participation=0.8), inferences=10)
+    spent = exchange(like(participation=0.8), Claim(inferences=10))
     ours = combined(spent, trained())
     assert ours <= by_dp_accounting(TRAINING, spent.event())
     training = pld.from_gaussian_mechanism(1.0, sampling_prob=0.05, value_discretization_interval=1e-3).self_compose(50)
@@ -229,7 +229,7 @@ def test_together_with_a_training_coins_lose_nothing_by_their_loss():
 
 
 def test_a_pair_of_epsilon_and_delta_composes_as_its_worst_mechanism():
-    spent = exchange(like(), inferences=10)
+    spent = exchange(like(), Claim(inferences=10))
     pair = pld.from_privacy_parameters(common.DifferentialPrivacyParameters(1.0, 1e-6))
     theirs = spent.pld().compose(pair).get_epsilon_for_delta(DELTA)
     assert combined(spent, (1.0, 1e-6)) == pytest.approx(theirs, rel=2e-3)
@@ -242,13 +242,13 @@ def test_a_pair_of_epsilon_and_delta_composes_as_its_worst_mechanism():
 @pytest.mark.check
 def test_a_thousand_steps_of_training_add_up_as_in_dp_accounting():
     steps = dp.SelfComposedDpEvent(dp.PoissonSampledDpEvent(0.01, dp.GaussianDpEvent(1.0)), 1000)
-    spent = exchange(like(), inferences=10)
+    spent = exchange(like(), Claim(inferences=10))
     theirs = PLDAccountant().compose(steps).compose(spent.event()).get_epsilon(DELTA)
     assert theirs - 1e-6 <= combined(spent, steps) <= theirs * (1 + 1e-3)
 
 
 def test_events_that_have_a_rho_only_are_accounted_for_by_their_curve():
-    spent = exchange(like(), inferences=10)
+    spent = exchange(like(), Claim(inferences=10))
     together = combined(spent, dp.ZCDpEvent(0.1))
     assert together >= gaussian.epsilon(np.hypot(spent.gdp[0], 0.2**0.5), DELTA)
     with pytest.raises(ValueError, match="no accountant"):
@@ -256,7 +256,7 @@ def test_events_that_have_a_rho_only_are_accounted_for_by_their_curve():
 
 
 def test_live_noise_counts_in_the_sum():
-    plain, live = (exchange(like(), live=live) for live in (False, True))
+    plain, live = (exchange(like(), Claim(live=live)) for live in (False, True))
     assert np.all(plain.missed == 0)
     assert np.all((live.missed > 0) & (live.missed < 1e-40))
     assert combined(live, []) >= combined(plain, [])
@@ -284,7 +284,7 @@ def test_rho_converts_as_in_dp_accounting_and_above_its_gaussian(rho):
 
 def test_a_curve_of_another_tool_adds_up_with_ours():
     orders = [1.5, 2.0, 4.0, 8.0, 16.0, 32.0]
-    spent = exchange(like(), inferences=10)
+    spent = exchange(like(), Claim(inferences=10))
     theirs = RdpAccountant(orders).compose(TRAINING).compose(spent.event()).get_epsilon(DELTA)
     training = np.array([RdpAccountant([order]).compose(TRAINING)._rdp[0] for order in orders])
     assert renyi.epsilon(orders, training + spent.rdp(orders)[0], DELTA) == pytest.approx(theirs, rel=1e-9)
@@ -313,7 +313,7 @@ def test_bad_input_is_named(monkeypatch):
         spent.pld(interval=1e-9)
     assert isinstance(exchange(like(noise_std=0.0)).event(), dp.NonPrivateDpEvent)
     monkeypatch.setitem(sys.modules, "dp_accounting", None)
-    with pytest.raises(ValueError, match=r"needs dp_accounting: pip install -e '\.\[accounting\]'"):
+    with pytest.raises(ValueError, match=r"needs dp_accounting: pip install -e './packages/airpool\[accounting\]'"):
         spent.event()
 
 

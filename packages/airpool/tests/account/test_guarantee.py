@@ -9,18 +9,18 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 from scipy.special import chdtrc, chdtri
-from tests.random_networks import extreme_networks
 
 from airpool._support.rounding import up
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import aggregate, guarantee, realised_epsilon
 from airpool.account.received import smallest_live_delta
-from airpool.account.stream import most_outages
-from airpool.network import Adversary, Channel, Coin, Devices, Network, NetworkError, Ranking, Slots, Threshold
+from airpool.account.whatif import most_outages
+from airpool.network import Adversary, Channel, Claim, Coin, Devices, Network, NetworkError, Ranking, Slots, Threshold
 from airpool.privacy import compose, gaussian
-from airpool.privacy.device import game
+from airpool.privacy.device import by_coin
 from airpool.protocol.simulation import receive
 from airpool.radio.link import link_of
+from tests.random_networks import extreme_networks
 
 pytestmark = pytest.mark.usefixtures("few_draws")
 
@@ -48,14 +48,14 @@ UNLIKE = Network(
     ],
 )
 def test_unlike_devices_have_the_reference_epsilon(neighbours, cover_noise, expected):
-    report = guarantee(replace(UNLIKE, cover_noise=cover_noise), neighbours=neighbours)
+    report = guarantee(replace(UNLIKE, cover_noise=cover_noise), Claim(neighbours=neighbours))
     assert report.epsilon == pytest.approx(expected, rel=1e-8)
     assert report.worst == report.epsilon.max()
 
 
 @pytest.mark.parametrize(("dimension", "expected"), [(1, 3.036466269), (64, 4.342167113), (784, 15.28500108)])
 def test_removal_has_the_reference_epsilon(dimension, expected):
-    report = guarantee(replace(TWELVE, dimension=dimension), neighbours="remove")
+    report = guarantee(replace(TWELVE, dimension=dimension), Claim(neighbours="remove"))
     assert report.epsilon == pytest.approx(np.full(12, expected), rel=1e-8)
     assert (report.epsilon_local == np.inf).all()
     assert report.epsilon_object == np.inf
@@ -92,17 +92,20 @@ def test_scheme_2_2_is_two_gaussian_releases():
 # Settings
 
 
-def test_what_is_given_overrides_the_network_and_is_remembered():
-    report = guarantee(TWELVE, delta=1e-7, neighbours="replace", inferences=3)
-    assert (report.network.delta, report.network.neighbours, report.network.inferences) == (1e-7, "replace", 3)
-    assert report.epsilon == pytest.approx(
-        guarantee(replace(TWELVE, delta=1e-7, neighbours="replace", inferences=3)).epsilon
+def test_what_is_claimed_is_remembered():
+    claim = Claim(delta=1e-7, neighbours="replace", inferences=3)
+    report = guarantee(TWELVE, claim)
+    assert (report.network, report.claim) == (TWELVE, claim)
+    assert (
+        report.again(delta=1e-5, neighbours="zero-out").claim == Claim(inferences=3) == guarantee(TWELVE).over(3).claim
     )
+    np.testing.assert_array_equal(guarantee(TWELVE).again(**vars(claim)).epsilon, report.epsilon)
 
 
 def test_many_inferences_are_composed_and_have_no_lower_end():
-    report = guarantee(TWELVE, inferences=10)
-    exact = compose.epsilon(game(aggregate(TWELVE), "zero-out"), 1e-5, 10)
+    report = guarantee(TWELVE, Claim(inferences=10))
+    # Every outcome a cell of its own.
+    exact = compose.stream(by_coin(aggregate(TWELVE), "zero-out"), cells=2**20).repeated(10).epsilon(1e-5)
     assert report.epsilon_lower is None
     # Coarser laws cost a little, on the safe side.
     assert (report.epsilon >= exact * (1 - 1e-9)).all()
@@ -136,7 +139,8 @@ def test_the_report_says_what_colluders_would_cost():
 # A server that chooses its moments by the channel
 
 RAYLEIGH = Channel(fading="rayleigh", outage=0.1)
-FADED = Network.uniform(num_devices=12, noise_std=0.2, channel=RAYLEIGH, inferences=20)
+FADED = Network.uniform(num_devices=12, noise_std=0.2, channel=RAYLEIGH)
+TWENTY = Claim(inferences=20)
 
 
 @pytest.mark.parametrize(
@@ -146,8 +150,8 @@ FADED = Network.uniform(num_devices=12, noise_std=0.2, channel=RAYLEIGH, inferen
 def test_a_server_that_times_its_requests_reaches_what_the_report_says(
     count, inferences, noise_std, averaged, outages, reached
 ):
-    net = Network.uniform(num_devices=count, noise_std=noise_std, channel=RAYLEIGH, inferences=inferences)
-    report = guarantee(net)
+    net = Network.uniform(num_devices=count, noise_std=noise_std, channel=RAYLEIGH)
+    report = guarantee(net, Claim(inferences=inferences))
     assert report.worst == pytest.approx(averaged, abs=1e-3)
     assert report.outages_if_selected == outages
     assert report.epsilon_if_selected is not None
@@ -182,11 +186,11 @@ def test_numbers_of_outages_are_those_of_a_poisson_binomial_law():
 
 SELECTED: list[dict[str, Any]] = [
     {},
-    {"inferences": 1},
+    {"claim": Claim()},
     {"dropouts": 2},
     {"cover_noise": True},
-    {"neighbours": "replace"},
-    {"neighbours": "remove", "inferences": 1},
+    {"claim": replace(TWENTY, neighbours="replace")},
+    {"claim": Claim(neighbours="remove")},
     {"scheme": Threshold(score_noise_std=1.0)},
     {"scheme": Ranking(num_selected=8, score_noise_std=1.0)},
     {"slots": Slots(3)},
@@ -203,8 +207,9 @@ SELECTED: list[dict[str, Any]] = [
 @pytest.mark.parametrize("changes", SELECTED)
 @pytest.mark.parametrize("participation", [0.9, 1.0])
 def test_choosing_moments_never_costs_less_and_never_more_than_the_local_epsilon(changes, participation):
-    net = replace(FADED, devices=replace(FADED.devices, participation=participation), **changes)
-    report = guarantee(net)
+    claim, rest = changes.get("claim", TWENTY), {name: x for name, x in changes.items() if name != "claim"}
+    net = replace(FADED, devices=replace(FADED.devices, participation=participation), **rest)
+    report = guarantee(net, claim)
     found = report.epsilon_if_selected
     assert found is not None
     assert (found >= report.epsilon).all()
@@ -223,21 +228,21 @@ def test_choosing_moments_never_costs_less_and_never_more_than_the_local_epsilon
     ],
 )
 def test_where_no_channel_enters_epsilon_there_are_no_moments_to_choose(changes):
-    report = guarantee(replace(FADED, **changes))
+    report = guarantee(replace(FADED, **changes), TWENTY)
     assert (report.epsilon_if_selected, report.outages_if_selected) == (None, None)
     assert not any("its moments" in line for line in report.assumptions)
     assert report.to_json()["epsilon_if_selected"] is None
 
 
 def test_a_device_heard_alone_counts_as_always_received_where_moments_are_chosen():
-    report = guarantee(replace(FADED, channel=replace(RAYLEIGH, access="orthogonal")))
+    report = guarantee(replace(FADED, channel=replace(RAYLEIGH, access="orthogonal")), TWENTY)
     assert report.outages_if_selected == 0
     assert report.epsilon_if_selected == pytest.approx(report.epsilon_local)
     assert (report.epsilon < report.epsilon_local).all()
 
 
 def test_a_rare_failure_of_the_papers_rule_is_no_longer_rare_where_moments_are_chosen():
-    net = replace(FADED, inferences=1, channel=replace(RAYLEIGH, power_rule="paper", outage=1e-9))
+    net = replace(FADED, channel=replace(RAYLEIGH, power_rule="paper", outage=1e-9))
     report = guarantee(net)
     assert np.isfinite(report.epsilon).all()
     assert report.to_json()["epsilon_if_selected"] == ["inf"] * 12
@@ -245,7 +250,7 @@ def test_a_rare_failure_of_the_papers_rule_is_no_longer_rare_where_moments_are_c
 
 
 def test_named_colluders_protect_nobody_else():
-    report = guarantee(UNLIKE, colluding=[2])
+    report = guarantee(UNLIKE, Claim(colluding=[2]))
     assert (np.delete(report.epsilon, 2) > np.delete(guarantee(UNLIKE).epsilon, 2)).all()
     assert report.epsilon[2] == pytest.approx(guarantee(UNLIKE).epsilon[2])
 
@@ -253,7 +258,7 @@ def test_named_colluders_protect_nobody_else():
 def test_the_receivers_noise_counts_only_where_it_is_credited():
     noisy = replace(UNLIKE, channel=Channel(noise_std=0.3, gamma=1.5))
     assert guarantee(noisy).epsilon == pytest.approx(guarantee(UNLIKE).epsilon, rel=1e-12)
-    credited = guarantee(noisy, credit_channel_noise=True)
+    credited = guarantee(noisy, Claim(credit_channel_noise=True))
     helped = Network(
         devices=Devices(
             count=6,
@@ -274,10 +279,11 @@ def test_orthogonal_access_leaves_each_device_alone():
 
 @pytest.mark.parametrize("inferences", [2, 5, 1000])
 def test_without_noise_a_stream_has_infinite_epsilon(inferences):
-    net = Network(devices=Devices(count=2, noise_std=0.0, participation=(1.0, 0.9)), inferences=inferences)
-    assert (guarantee(net).epsilon == np.inf).all()
+    net = Network(devices=Devices(count=2, noise_std=0.0, participation=(1.0, 0.9)))
+    claim = Claim(inferences=inferences)
+    assert (guarantee(net, claim).epsilon == np.inf).all()
     # Next to no noise: beyond what the grid of a stream can tell from inf, where the local ε is known exactly.
-    faint = guarantee(replace(net, devices=replace(net.devices, noise_std=1e-6)))
+    faint = guarantee(replace(net, devices=replace(net.devices, noise_std=1e-6)), claim)
     assert (faint.epsilon == faint.epsilon_local).all()
     assert (faint.epsilon > 1e11).all()
 
@@ -369,8 +375,8 @@ def test_realised_epsilon_is_that_of_the_noise_that_was_there():
     ("change", "sentence"),
     [
         ({}, "the device's feature is replaced by zero"),
-        ({"neighbours": "replace"}, "replaced by any other one"),
-        ({"neighbours": "remove"}, "the device is removed, and its noise with it"),
+        (Claim(neighbours="replace"), "replaced by any other one"),
+        (Claim(neighbours="remove"), "the device is removed, and its noise with it"),
         ({}, "none colludes or drops out"),
         ({"colluders": 2}, "Up to 2 other devices collude with the adversary or drop out, whichever they are"),
         ({"dropouts": 1, "adversary": Adversary(antennas=1)}, "nobody jams by those"),
@@ -380,7 +386,7 @@ def test_realised_epsilon_is_that_of_the_noise_that_was_there():
         ({"cover_noise": True}, "the adversary does not learn who took part"),
         ({}, "one antenna"),
         ({}, "The receiver's noise is not counted."),
-        ({"inferences": 2}, "ε covers 2 inferences together."),
+        (Claim(inferences=2), "ε covers 2 inferences together."),
         ({"channel": Channel(access="orthogonal")}, "Every device is received by itself"),
         ({"scheme": Threshold()}, "the others take part as rarely as their scores allow"),
         ({"scheme": Ranking()}, "the selection that leaves the least noise"),
@@ -388,14 +394,16 @@ def test_realised_epsilon_is_that_of_the_noise_that_was_there():
     ],
 )
 def test_every_report_says_what_it_holds_for(change, sentence):
-    assumptions = guarantee(replace(TWELVE, **change)).assumptions
+    claimed = isinstance(change, Claim)
+    report = guarantee(TWELVE, change) if claimed else guarantee(replace(TWELVE, **change))
+    assumptions = report.assumptions
     assert any(sentence in line for line in assumptions)
     assert all(line.endswith(".") and "\n" not in line for line in assumptions)
 
 
 def test_named_colluders_and_credited_noise_are_among_the_assumptions():
     noisy = replace(TWELVE, channel=Channel(noise_std=0.1))
-    lines = guarantee(noisy, colluding=[3, 7], credit_channel_noise=True).assumptions
+    lines = guarantee(noisy, Claim(colluding=[3, 7], credit_channel_noise=True)).assumptions
     assert any("devices 3, 7 known to collude" in line for line in lines)
     assert "The receiver's noise is counted." in lines
 
@@ -403,25 +411,26 @@ def test_named_colluders_and_credited_noise_are_among_the_assumptions():
 # Bad input
 
 
-def nearly_always_heard(noise_std: tuple[float, ...]) -> Network:
+def nearly_always_heard(noise_std: tuple[float, ...]) -> tuple[Network, Claim]:
     """Estimates that are next to exact: rounded up, nothing is left of the others' noise."""
     channel = Channel(outage=1e-13, csi_error_std=1e-13)
     devices = Devices(4, weight=0.0, noise_std=noise_std, participation=0.0, power_dbm=0.0)
-    return Network(devices, channel, dimension=1, delta=0.1, cover_noise=True)
+    return Network(devices, channel, dimension=1, cover_noise=True), Claim(delta=0.1)
 
 
 @settings(max_examples=80)
 @given(extreme_networks(), st.booleans())
 @example(nearly_always_heard((0.0, 0.0, 1.0, 1.0)), False)
 @example(nearly_always_heard((0.0, 0.0, 0.0, 1.0)), False)
-def test_every_network_that_can_be_made_has_a_number_or_infinity(network, credit_channel_noise):
+def test_every_network_that_can_be_made_has_a_number_or_infinity(asked, credit_channel_noise):
     """Warnings are errors here: no square, product or ratio overflows on the way."""
+    network, claim = asked
     try:
         link_of(network)
     except NetworkError:  # a fixed γ beyond a device's power
         assert network.channel.gamma != "auto"
         return
-    report = guarantee(network, credit_channel_noise=credit_channel_noise)
+    report = guarantee(network, replace(claim, credit_channel_noise=credit_channel_noise))
     for each in (report.epsilon, report.epsilon_local, report.epsilon_object, report.paper.epsilon):
         assert np.all(np.asarray(each) >= 0)  # false for NaN
     assert "nan" not in json.dumps(report.to_json())
@@ -429,17 +438,17 @@ def test_every_network_that_can_be_made_has_a_number_or_infinity(network, credit
 
 def test_bad_arguments_are_refused_by_name_and_value():
     with pytest.raises(NetworkError, match=r"delta=1\.5 must be > 0 and < 1"):
-        guarantee(TWELVE, delta=1.5)
+        guarantee(TWELVE, Claim(delta=1.5))
     with pytest.raises(NetworkError, match="inferences=0 must be a whole number >= 1"):
-        guarantee(TWELVE, inferences=0)
+        guarantee(TWELVE, Claim(inferences=0))
     with pytest.raises(NetworkError, match="neighbours='swap' must be one of"):
-        guarantee(TWELVE, neighbours="swap")  # pyright: ignore[reportArgumentType]
+        guarantee(TWELVE, Claim(neighbours="swap"))
     with pytest.raises(NetworkError, match="colluding device 12 must be from 0 to 11"):
-        guarantee(TWELVE, colluding=[12])
+        guarantee(TWELVE, Claim(colluding=[12]))
     with pytest.raises(ValueError, match="delta=1e-12 must be >= 1e-10 where inferences are composed"):
-        guarantee(TWELVE, delta=1e-12, inferences=2)
+        guarantee(TWELVE, Claim(delta=1e-12, inferences=2))
     with pytest.raises(ValueError, match="use zero-out or replace"):
-        guarantee(replace(TWELVE, scheme=Threshold()), neighbours="remove")
+        guarantee(replace(TWELVE, scheme=Threshold()), Claim(neighbours="remove"))
 
 
 POWER_LIMITED = Network.uniform(
@@ -452,7 +461,7 @@ POWER_LIMITED = Network.uniform(
 
 @pytest.mark.parametrize("credit_channel_noise", [False, True])
 def test_where_the_papers_power_rule_tells_no_epsilon_is_finite(credit_channel_noise):
-    report = guarantee(POWER_LIMITED, credit_channel_noise=credit_channel_noise)
+    report = guarantee(POWER_LIMITED, Claim(credit_channel_noise=credit_channel_noise))
     assert np.isinf(report.epsilon).all()
     assert np.isinf(report.epsilon_local).all()
     assert np.isinf(report.epsilon_object)
@@ -462,14 +471,14 @@ def test_where_the_papers_power_rule_tells_no_epsilon_is_finite(credit_channel_n
 
 def test_where_the_papers_power_rule_tells_not_one_inference_is_allowed():
     with pytest.raises(ValueError, match="ε=5 does not allow one inference: device 0 spends inf on it"):
-        calibrate(POWER_LIMITED, epsilon=5.0, knob="inferences")
+        calibrate(POWER_LIMITED, epsilon=5.0, adjust="inferences")
 
 
 def test_realised_epsilon_leaves_out_the_noise_that_does_not_count():
     heard = np.ones(3)
     unlike = Network(devices=Devices(count=3, weight=0.1, noise_std=(0.1, 0.2, 0.3)))
-    alone = gaussian.epsilon(0.1 / np.array([0.1, 0.2, 0.3]), unlike.delta)
-    one_left = gaussian.epsilon(0.1 / np.sqrt([0.01 + 0.04, 0.04 + 0.01, 0.09 + 0.01]), unlike.delta)
+    alone = gaussian.epsilon(0.1 / np.array([0.1, 0.2, 0.3]), 1e-5)
+    one_left = gaussian.epsilon(0.1 / np.sqrt([0.01 + 0.04, 0.04 + 0.01, 0.09 + 0.01]), 1e-5)
     assert realised_epsilon(replace(unlike, colluders=1), heard) == pytest.approx(one_left)
     assert realised_epsilon(replace(unlike, colluders=1, dropouts=1), heard) == pytest.approx(alone)
     orthogonal = replace(unlike, channel=Channel(access="orthogonal"))
@@ -488,14 +497,15 @@ def test_realised_epsilon_counts_every_antenna_of_the_server(fading, antennas):
 @pytest.mark.parametrize(
     ("change", "message"),
     [
-        ({"neighbours": "remove"}, "neighbours='remove' and scheme 1: realised_epsilon needs"),
+        (Claim(neighbours="remove"), "neighbours='remove' and scheme 1: realised_epsilon needs"),
         ({"scheme": Threshold()}, "scheme 2.1: realised_epsilon needs"),
         ({"channel": Channel(power_rule="paper")}, "power_rule='paper' lets the alignment depend on the noise"),
     ],
 )
 def test_realised_epsilon_refuses_what_it_cannot_account_for(change, message):
+    network, claim = (UNLIKE, change) if isinstance(change, Claim) else (replace(UNLIKE, **change), Claim())
     with pytest.raises(ValueError, match=message):
-        realised_epsilon(replace(UNLIKE, **change), np.ones(UNLIKE.devices.count))
+        realised_epsilon(network, np.ones(5), claim)
 
 
 # Colluders and the object
@@ -505,7 +515,7 @@ def test_realised_epsilon_refuses_what_it_cannot_account_for(change, message):
 def test_the_object_is_not_protected_from_colluders_and_finite_with_dropouts(access):
     net = Network.uniform(num_devices=4, noise_std=0.5, dimension=4, channel=Channel(access=access))
     assert guarantee(replace(net, colluders=1)).epsilon_object == np.inf
-    assert guarantee(net, colluding=(0,)).epsilon_object == np.inf
+    assert guarantee(net, Claim(colluding=(0,))).epsilon_object == np.inf
     assert guarantee(replace(net, dropouts=1)).epsilon_object < np.inf
 
 
@@ -514,25 +524,25 @@ def test_the_object_is_not_protected_from_colluders_and_finite_with_dropouts(acc
 
 def limited_with_probability(q, **changes):
     """One device, r = 4, whose power limits it with probability q: P = w²C² + σ²·χ²-quantile, in dBm."""
-    fields: dict[str, Any] = {"clip_norm": 0.005, "noise_std": 1.0, "weight": 1.0, "dimension": 4, "delta": 0.01}
+    fields: dict[str, Any] = {"clip_norm": 0.005, "noise_std": 1.0, "weight": 1.0, "dimension": 4}
     power = 0.005**2 + float(chdtri(4, q))
     channel = Channel(power_rule="paper", gamma=1.0)
     return Network.uniform(num_devices=1, power_dbm=10 * np.log10(power), channel=channel, **(fields | changes))
 
 
 def test_outcomes_limited_by_power_count_in_every_inference():
-    net = limited_with_probability(0.99e-3 * 0.01, inferences=20_000)
-    assert np.isinf(guarantee(net).epsilon).all()
-    assert np.isinf(guarantee(net).epsilon_local).all()
+    net, claim = limited_with_probability(0.99e-3 * 0.01), Claim(delta=0.01, inferences=20_000)
+    assert np.isinf(guarantee(net, claim).epsilon).all()
+    assert np.isinf(guarantee(net, claim).epsilon_local).all()
     with pytest.raises(ValueError, match="cannot be met"):
-        calibrate(replace(net, channel=replace(net.channel, gamma=1.0)), epsilon=1.0)
-    most = calibrate(replace(net, inferences=1), epsilon=1.0, knob="inferences").inferences
+        calibrate(replace(net, channel=replace(net.channel, gamma=1.0)), claim, epsilon=1.0)
+    most = calibrate(net, Claim(delta=0.01), epsilon=1.0, adjust="inferences").inferences
     assert 1 < most < 0.01 / (2 * 0.99e-5)
 
 
 def test_the_probability_of_being_limited_is_part_of_delta():
     q = 1e-5
-    report = guarantee(limited_with_probability(q, clip_norm=1.0))
+    report = guarantee(limited_with_probability(q, clip_norm=1.0), Claim(delta=0.01))
     left = 0.01 - (1 + np.exp(report.epsilon[0])) * report_failure(q)
     assert gaussian.delta(report.epsilon[0], 1.0) <= left * (1 + 1e-9)
     assert report.epsilon[0] > gaussian.epsilon(1.0, 0.01) + 1e-6
@@ -546,9 +556,9 @@ def report_failure(q):
 
 
 def test_many_devices_limited_by_power_are_still_no_worse_off_than_with_nobody_trusted():
-    net = Network.uniform(num_devices=40, noise_std=1.0, weight=1.0, clip_norm=0.2, dimension=4, delta=1e-3)
+    net = Network.uniform(num_devices=40, noise_std=1.0, weight=1.0, clip_norm=0.2, dimension=4)
     limited = replace(net, devices=replace(net.devices, power_dbm=10 * np.log10(0.04 + float(chdtri(4, 1e-5)))))
-    report = guarantee(replace(limited, channel=Channel(power_rule="paper", gamma=1.0)))
+    report = guarantee(replace(limited, channel=Channel(power_rule="paper", gamma=1.0)), Claim(delta=1e-3))
     assert (report.epsilon <= report.epsilon_local).all()
 
 
@@ -557,56 +567,56 @@ def test_many_devices_limited_by_power_are_still_no_worse_off_than_with_nobody_t
 
 def test_live_noise_costs_a_delta_that_the_report_counts():
     net = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9, dimension=64)
-    live, ideal = guarantee(net, live=True), guarantee(net)
-    assert live.live
-    assert not ideal.live
+    live, ideal = guarantee(net, Claim(live=True)), guarantee(net)
+    assert live.claim.live
+    assert not ideal.claim.live
     assert live.epsilon == pytest.approx(ideal.epsilon, rel=1e-9)
     assert (live.epsilon >= ideal.epsilon).all()
     assert any("drawn live" in line for line in live.assumptions)
 
 
 def test_where_delta_is_tiny_the_grid_shows_in_epsilon():
-    net = Network.uniform(num_devices=12, noise_std=0.3, dimension=64, delta=1e-45)
-    live, ideal = (guarantee(net, live=live).epsilon[0] for live in (True, False))
+    net = Network.uniform(num_devices=12, noise_std=0.3, dimension=64)
+    live, ideal = (guarantee(net, Claim(delta=1e-45, live=live)).epsilon[0] for live in (True, False))
     left = 1e-45 - (1 + np.exp(live)) * 12 * 64 * 2.0**-186
     assert live > ideal
     assert live == pytest.approx(float(gaussian.epsilon(1 / 12 / (0.3 * 12**0.5), left)), rel=3e-12)
 
 
 def test_scheme_2_1_pays_for_the_rounding_of_its_live_coin():
-    net = Network.uniform(num_devices=4, noise_std=0.5, delta=1e-10, scheme=Threshold(score_noise_std=0.5))
-    live, ideal = (guarantee(net, live=live).epsilon[0] for live in (True, False))
+    net = Network.uniform(num_devices=4, noise_std=0.5, scheme=Threshold(score_noise_std=0.5))
+    live, ideal = (guarantee(net, Claim(delta=1e-10, live=live)).epsilon[0] for live in (True, False))
     left = 1e-10 - (1 + np.exp(live)) * 4 * 2.0**-48
-    assert live == pytest.approx(guarantee(replace(net, delta=left)).epsilon[0], rel=1e-9)
+    assert live == pytest.approx(guarantee(net, Claim(delta=left)).epsilon[0], rel=1e-9)
     assert live > ideal * (1 + 1e-6)
 
 
 @pytest.mark.parametrize(
-    ("changes", "message"),
+    ("noise_std", "delta", "message"),
     [
-        ({"noise_std": (1.0, 1e8)}, "noise_std from 1 to 1e\\+08 must lie within a factor of 1e5"),
-        ({"noise_std": (1.0, 0.0)}, r"noise_std\[1\]=0 must be > 0"),
-        ({"delta": 1e-80}, "delta=1e-80 must be >= "),
+        ((1.0, 1e8), 1e-5, "noise_std from 1 to 1e\\+08 must lie within a factor of 1e5"),
+        ((1.0, 0.0), 1e-5, r"noise_std\[1\]=0 must be > 0"),
+        (0.05, 1e-80, "delta=1e-80 must be >= "),
     ],
 )
-def test_networks_that_live_noise_cannot_serve_are_refused(changes, message):
-    net = Network.uniform(num_devices=2, weight=1.0, **changes)
+def test_networks_that_live_noise_cannot_serve_are_refused(noise_std, delta, message):
+    net = Network.uniform(num_devices=2, weight=1.0, noise_std=noise_std)
     with pytest.raises(ValueError, match=message):
-        guarantee(net, live=True)
+        guarantee(net, Claim(delta=delta, live=True))
 
 
 @pytest.mark.parametrize(
     ("scheme", "noises"), [(Coin(), 4), (Threshold(score_noise_std=1.0), 4), (Ranking(num_selected=2), 5)]
 )
 def test_the_smallest_delta_of_live_noise_counts_every_noise_that_is_drawn(scheme, noises):
-    net = Network.uniform(num_devices=3, noise_std=1.0, dimension=4, inferences=7, slots=Slots(2), scheme=scheme)
+    net = Network.uniform(num_devices=3, noise_std=1.0, dimension=4, slots=Slots(2), scheme=scheme)
     # 2^20 times (1 + e^0)·K·r·T·2^-186, docs/proofs/privacy.md: r is 4 coordinates, and the score that is ranked.
     smallest = 2.0**20 * 2 * 3 * noises * 7 * 2 * 2.0**-186
-    assert smallest_live_delta(net) == pytest.approx(smallest, rel=1e-12)
-    once, smallest = replace(net, inferences=1, slots=Slots()), smallest / 14
+    assert smallest_live_delta(net, Claim(inferences=7)) == pytest.approx(smallest, rel=1e-12)
+    once, smallest = replace(net, slots=Slots()), smallest / 14
     with pytest.raises(ValueError, match=f"delta=.* must be >= {up(smallest, 3)}, what live noise supports"):
-        guarantee(replace(once, delta=smallest * (1 - 1e-9)), live=True)
-    assert guarantee(replace(once, delta=smallest * (1 + 1e-9)), live=True).worst > 0
+        guarantee(once, Claim(delta=smallest * (1 - 1e-9), live=True))
+    assert guarantee(once, Claim(delta=smallest * (1 + 1e-9), live=True)).worst > 0
 
 
 def test_live_signals_that_arrive_unaligned_need_receiver_noise():
@@ -616,9 +626,9 @@ def test_live_signals_that_arrive_unaligned_need_receiver_noise():
     )
     noisy = replace(silent, channel=replace(silent.channel, noise_std=1.0))
     alone = replace(silent, channel=replace(silent.channel, access="orthogonal"))
-    assert guarantee(silent, live=True).epsilon == pytest.approx(guarantee(alone).epsilon, rel=1e-9)
-    assert guarantee(noisy, live=True).epsilon == pytest.approx(guarantee(noisy).epsilon, rel=1e-9)
-    unaligned = guarantee(silent, live=True).assumptions
+    assert guarantee(silent, Claim(live=True)).epsilon == pytest.approx(guarantee(alone).epsilon, rel=1e-9)
+    assert guarantee(noisy, Claim(live=True)).epsilon == pytest.approx(guarantee(noisy).epsilon, rel=1e-9)
+    unaligned = guarantee(silent, Claim(live=True)).assumptions
     assert any("only own noise counts" in line for line in unaligned)
 
 
@@ -627,12 +637,12 @@ def test_a_live_promise_beyond_what_the_grid_can_keep_is_infinite(noise_std):
     net = Network.uniform(num_devices=4, noise_std=noise_std, dimension=4, weight=1.0)
     ideal = guarantee(net).epsilon[0]
     kept = (1 + np.exp(ideal)) * 4 * 4 * 2.0**-186 < 1e-5
-    assert np.isfinite(guarantee(net, live=True).epsilon).all() == kept
+    assert np.isfinite(guarantee(net, Claim(live=True)).epsilon).all() == kept
 
 
 def test_a_live_stream_takes_the_smallest_delta_that_streams_take():
-    net = Network.uniform(num_devices=3, noise_std=5.0, participation=0.9, delta=1e-10, inferences=10)
-    ideal, live = guarantee(net), guarantee(net, live=True)
+    net = Network.uniform(num_devices=3, noise_std=5.0, participation=0.9)
+    ideal, live = (guarantee(net, Claim(delta=1e-10, inferences=10, live=live)) for live in (False, True))
     assert (live.epsilon >= ideal.epsilon).all()
     assert live.epsilon == pytest.approx(ideal.epsilon, rel=1e-6)
 
@@ -649,8 +659,10 @@ def test_the_papers_rule_counts_devices_that_think_their_channel_weak(csi_error_
 
 
 def test_live_removal_is_covered_by_receiver_noise_alone():
-    net = Network.uniform(num_devices=4, noise_std=0.5, dimension=4, participation=0.9, neighbours="remove", delta=1e-3)
-    assert np.isinf(guarantee(net, live=True).epsilon).all()
+    net = Network.uniform(num_devices=4, noise_std=0.5, dimension=4, participation=0.9)
+    claim = Claim(delta=1e-3, neighbours="remove")
+    live = replace(claim, live=True)
+    assert np.isinf(guarantee(net, live).epsilon).all()
     noisy = replace(net, channel=Channel(noise_std=1.0))
-    ideal = guarantee(noisy).epsilon
-    assert guarantee(noisy, live=True).epsilon == pytest.approx(ideal, rel=1e-3)
+    ideal = guarantee(noisy, claim).epsilon
+    assert guarantee(noisy, live).epsilon == pytest.approx(ideal, rel=1e-3)

@@ -8,14 +8,12 @@ import pytest
 from scipy.stats import binom, norm
 
 import airpool
-from airpool.account.calibrated_odds import calibrate_odds
 from airpool.account.calibration import calibrate
 from airpool.account.errors import at_the_server
 from airpool.account.guarantee import guarantee
-from airpool.account.guesses import Odds, in_words
-from airpool.account.odds import odds
-from airpool.network import Adversary, Channel, Devices, Network, Ranking, Threshold
-from airpool.network.slots import Slots
+from airpool.account.odds import Odds, in_words, odds
+from airpool.network import Adversary, Channel, Claim, Devices, Network, Ranking, Threshold
+from airpool.network.network import Slots
 from airpool.privacy import gaussian
 from airpool.radio.link import link_of
 
@@ -62,7 +60,8 @@ def test_priors_must_be_probabilities(prior):
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace", "remove"])
 @pytest.mark.parametrize("settings", [{}, {"participation": 0.7}, {"participation": 0.7, "cover_noise": True}])
 def test_odds_do_not_depend_on_neighbours_nor_on_delta(neighbours, settings):
-    expected, found = odds(twelve(**settings)), odds(twelve(neighbours=neighbours, delta=1e-3, **settings))
+    network = twelve(**settings)
+    expected, found = odds(network), odds(network, Claim(neighbours=neighbours, delta=1e-3))
     np.testing.assert_array_equal(found.device, expected.device)
     assert found.object == expected.object
 
@@ -77,7 +76,7 @@ CASES: dict[str, tuple[dict[str, Any], float, float]] = {
     "dropouts": ({"dropouts": 3}, MU * np.sqrt(12 / 9), MU * 12 * np.sqrt(12 / 9)),
     "secure sum of 8 survivors": ({"channel": Channel(access="secure"), "dropouts": 4}, MU * np.sqrt(12 / 8), 0.0),
     "orthogonal": ({"channel": Channel(access="orthogonal")}, MU * np.sqrt(12), MU * 12),
-    "a stream": ({"inferences": 100}, 10 * MU, 120 * MU),
+    "a stream": ({"claim": Claim(inferences=100)}, 10 * MU, 120 * MU),
     "slots": ({"slots": Slots(count=4)}, 2 * MU, 24 * MU),
     "slots of one draw": ({"slots": Slots(count=4, redrawn=False)}, 2 * MU, 24 * MU),
 }
@@ -86,16 +85,18 @@ CASES: dict[str, tuple[dict[str, Any], float, float]] = {
 @pytest.mark.parametrize("name", CASES)
 def test_gaussian_cases_are_closed_forms(name):
     settings, mu, whole = CASES[name]
-    for found in odds(twelve(**settings), prior=[0.5, 0.01]):
+    claim = settings.get("claim", Claim())
+    network = twelve(**{name: value for name, value in settings.items() if name != "claim"})
+    for found in odds(network, claim, prior=[0.5, 0.01]):
         np.testing.assert_allclose(found.device, closed(found.prior, mu), rtol=1e-9)
-        uses = twelve(**settings).inferences * twelve(**settings).slots.count
+        uses = claim.inferences * network.slots.count
         np.testing.assert_allclose(found.local, closed(found.prior, MU * np.sqrt(12 * uses)), rtol=1e-9)
         if whole:
             assert found.object == pytest.approx(1.0 if name == "colluders" else closed(found.prior, whole), rel=1e-9)
 
 
 def test_a_known_colluder_sees_the_object():
-    found = odds(twelve(), colluding=[3])
+    found = odds(twelve(), Claim(colluding=[3]))
     assert found.object == 1.0
     assert found.device[0] == pytest.approx(closed(0.5, MU * np.sqrt(12 / 11)), rel=1e-9)
     assert found.device[3] == pytest.approx(closed(0.5, MU), rel=1e-9)
@@ -107,7 +108,7 @@ def test_a_ranked_score_counts_from_the_middle_of_its_range():
     assert found.worst == pytest.approx(closed(0.5, np.hypot(MU, 0.5 / 2)), rel=1e-9)
     assert found.local[0] == pytest.approx(closed(0.5, np.hypot(MU * np.sqrt(12), 0.5 / 2)), rel=1e-9)
     assert found.object == 1.0
-    stream = odds(twelve(scheme=scheme, inferences=9))
+    stream = odds(twelve(scheme=scheme), Claim(inferences=9))
     assert stream.worst == pytest.approx(closed(0.5, 3 * np.hypot(MU, 0.5 / 2)), rel=1e-9)
 
 
@@ -131,7 +132,7 @@ def test_an_eavesdropper_has_the_mean_over_its_channel(times, knows):
     rng = np.random.default_rng(0)
     leverage = rng.beta(2, 9 if knows else 10, (200_000, times) if times < 3 else (20_000, times))
     leverage = 1 / 12 + 11 / 12 * leverage if knows else leverage
-    found = odds(twelve(adversary=Adversary(2, knows), inferences=times), prior=0.1).eavesdropper
+    found = odds(twelve(adversary=Adversary(2)), Claim(inferences=times, knows_answer=knows), prior=0.1).eavesdropper
     assert found is not None
     stays, moves = (np.mean(closed(0.1, np.sqrt(12 * x) * MU)) for x in (times * leverage[:, 0], leverage.sum(axis=1)))
     assert found[0] == pytest.approx(max(stays, moves), rel=0.005)
@@ -140,7 +141,7 @@ def test_an_eavesdropper_has_the_mean_over_its_channel(times, knows):
 
 def test_odds_of_an_eavesdropper_that_moves_are_the_worse_ones():
     """One antenna, a hundred inferences without fading: .946 in the same place, .996 in a new one each time."""
-    found = odds(twelve(adversary=Adversary(1, knows_answer=False), inferences=100)).eavesdropper
+    found = odds(twelve(adversary=Adversary(1)), Claim(inferences=100, knows_answer=False)).eavesdropper
     assert found is not None
     assert found[0] == pytest.approx(0.9962, abs=2e-4)
 
@@ -189,8 +190,9 @@ def test_odds_rise_with_prior_time_and_colluders_and_stay_between_prior_and_loca
     assert np.all(np.diff(device, axis=0) > 0)
     slope = np.diff(device, axis=0) / np.diff(priors)[:, None]
     assert np.all(np.diff(slope, axis=0) <= 1e-9)
-    for more in ("inferences", "colluders"):
-        steps = [odds(replace(network, **{more: n}), prior=0.1) for n in (1, 2, 3)]
+    longer = [odds(network, Claim(inferences=n), prior=0.1) for n in (1, 2, 3)]
+    watched = [odds(replace(network, colluders=n), prior=0.1) for n in (1, 2, 3)]
+    for steps in (longer, watched):
         assert np.all(np.diff([x.device for x in steps], axis=0) >= -1e-3)
         assert np.all(np.diff([x.local for x in steps], axis=0) >= -1e-9)
         assert np.all(np.diff([x.object for x in steps]) >= -1e-9)
@@ -200,18 +202,18 @@ def test_odds_rise_with_prior_time_and_colluders_and_stay_between_prior_and_loca
 def test_odds_are_never_above_what_epsilon_says(kind):
     """e^ε κ + δ is a bound as well, where neighbours include the public law."""
     network = mixed(**KINDS[kind])
-    report = guarantee(network, delta=1e-4)
+    report = guarantee(network, Claim(delta=1e-4))
     for found in odds(network, prior=[0.001, 0.1]):
         assert np.all(found.device <= np.exp(report.epsilon) * found.prior + 1e-4)
 
 
 def test_a_channel_that_stays_is_one_draw_for_all_inferences():
-    network = twelve(channel=Channel(fading="rayleigh", outage=0.1, redrawn=False), inferences=25)
+    network = twelve(channel=Channel(fading="rayleigh", outage=0.1, redrawn=False))
     here, number = 0.9, np.arange(12)
     chance = binom.pmf(number, 11, here)
     mu = 5 * MU * np.sqrt(12 / (number + 1))
     expected = (1 - here) * 0.1 + here * float(chance @ closed(0.1, mu))
-    assert odds(network, prior=0.1).worst == pytest.approx(expected, rel=1e-6)
+    assert odds(network, Claim(inferences=25), prior=0.1).worst == pytest.approx(expected, rel=1e-6)
 
 
 @pytest.mark.usefixtures("few_cells")
@@ -219,7 +221,7 @@ def test_a_channel_that_stays_is_one_draw_for_all_inferences():
 def test_calibrated_noise_meets_the_odds_and_a_little_less_does_not(kind):
     network = twelve() if kind == "twelve" else mixed(**KINDS[kind])
     target = 0.7 if kind in ("threshold", "ranking") else 0.6
-    met = calibrate_odds(network, odds=target, prior=0.5)
+    met = calibrate(network, odds=target, prior=0.5)
     assert odds(met).worst <= target
     less = tuple(0.99 * std for std in met.devices.column("noise_std"))
     assert odds(replace(met, devices=replace(met.devices, noise_std=less))).worst > target
@@ -227,26 +229,33 @@ def test_calibrated_noise_meets_the_odds_and_a_little_less_does_not(kind):
 
 def test_odds_are_met_by_the_noise_that_runs():
     network = twelve(channel=Channel(fading="rician", power_rule="backoff"))
-    met = calibrate_odds(network, odds=0.55, live=True)
-    assert 0.5499 < odds(met, live=True).worst <= 0.55 < odds(calibrate_odds(network, odds=0.55), live=True).worst
+    live = Claim(live=True)
+    met, simulated = calibrate(network, live, odds=0.55), calibrate(network, odds=0.55)
+    assert 0.5499 < odds(met, live).worst <= 0.55 < odds(simulated, live).worst
 
 
 def test_odds_out_of_reach_are_refused_with_what_can_be_reached():
     with pytest.raises(ValueError, match=r"odds of 55 % at a prior of 50 % cannot be met .*: the least that can is"):
-        calibrate_odds(mixed(scheme=Threshold(score_noise_std=0.5)), odds=0.55)
+        calibrate(mixed(scheme=Threshold(score_noise_std=0.5)), odds=0.55)
     with pytest.raises(ValueError, match=r"odds=0\.5 must be > prior=0\.5"):
-        calibrate_odds(twelve(), odds=0.5)
+        calibrate(twelve(), odds=0.5)
+
+
+@pytest.mark.parametrize(
+    "other", [{"epsilon": 1.0}, {"share": 0.1}, {"per_device": True}, {"adjust": "weight"}], ids=str
+)
+def test_odds_are_a_target_of_their_own(other):
+    with pytest.raises(ValueError, match="leave out epsilon, share, per_device and adjust"):
+        calibrate(twelve(), odds=0.55, **other)
 
 
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace", "remove"])
-@pytest.mark.parametrize(
-    "settings", [{}, {"inferences": 3}, {"cover_noise": True}, {"cover_noise": True, "inferences": 3}]
-)
-def test_a_report_has_the_odds_of_its_network(neighbours, settings):
+@pytest.mark.parametrize(("cover_noise", "inferences"), [(False, 1), (False, 3), (True, 1), (True, 3)])
+def test_a_report_has_the_odds_of_its_network(neighbours, cover_noise, inferences):
     """Though it computes them from what it has: the game of its own neighbours."""
-    network = mixed(neighbours=neighbours, **settings)
-    expected = odds(network, prior=[0.5, 0.025])
-    for found, each in zip(guarantee(network).odds, expected, strict=True):
+    network, claim = mixed(cover_noise=cover_noise), Claim(neighbours=neighbours, inferences=inferences)
+    expected = odds(network, claim, prior=[0.5, 0.025])
+    for found, each in zip(guarantee(network, claim).odds, expected, strict=True):
         np.testing.assert_allclose(found.device, each.device, rtol=1e-9)
         np.testing.assert_allclose(found.local, each.local, rtol=1e-9)
         assert found.object == pytest.approx(each.object, rel=1e-9)

@@ -7,7 +7,7 @@ import pytest
 from scipy.stats import norm
 
 from airpool.account.guarantee import guarantee
-from airpool.network import Adversary, Channel, Devices, Network
+from airpool.network import Adversary, Channel, Claim, Devices, Network
 from airpool.privacy import gaussian
 from airpool.radio.link import link_of
 from airpool.radio.power import threshold
@@ -18,7 +18,7 @@ SETTINGS, RUNS, DELTA = 200, 10_000, 1e-3
 Z = float(norm.isf(0.001 / (2 * SETTINGS)))
 
 
-def setting(seed: int) -> Network:
+def setting(seed: int) -> tuple[Network, Claim]:
     """A few devices, alike or not, with errors, fading and antennas."""
     rng = np.random.default_rng([19, seed])
     count = int(rng.integers(2, 9))
@@ -41,13 +41,8 @@ def setting(seed: int) -> Network:
         csi_error_std=float(rng.choice([0.0, 0.05, 0.2])) * 10 ** (-devices.column("path_loss_db")[0] / 20),
         phase_error_std=float(rng.choice([0.0, 0.2])),
     )
-    return Network(
-        devices=devices,
-        channel=channel,
-        dimension=4,
-        delta=DELTA,
-        adversary=Adversary(int(rng.integers(0, 4)), knows_answer=bool(seed % 2)),
-    )
+    network = Network(devices=devices, channel=channel, dimension=4, adversary=Adversary(int(rng.integers(0, 4))))
+    return network, Claim(delta=DELTA, knows_answer=bool(seed % 2))
 
 
 def directions(network: Network, rng: np.random.Generator) -> tuple[np.ndarray, np.ndarray]:
@@ -97,8 +92,8 @@ def check(network: Network, mu: np.ndarray, epsilon: np.ndarray, *, exact: bool)
 
 
 def checked(seed: int) -> None:
-    network = setting(seed)
-    report, rng = guarantee(network), np.random.default_rng(seed)
+    network, claim = setting(seed)
+    report, rng = guarantee(network, claim), np.random.default_rng(seed)
     channel = network.channel
     ratio, amplitude = directions(network, rng)
     # Backoff without errors counts the weak as aligned: an upper bound, not exact.
@@ -108,7 +103,7 @@ def checked(seed: int) -> None:
     if report.epsilon_eavesdropper is not None:
         e = rng.standard_normal((2, *amplitude.shape, antennas))
         heard = amplitude[..., None] * (e[0] + 1j * e[1])
-        if network.adversary.knows_answer:
+        if claim.knows_answer:
             heard = np.concatenate([heard, ratio[..., None]], axis=-1)
         check(network, simulated(network, heard, rng), report.epsilon_eavesdropper, exact=False)
 

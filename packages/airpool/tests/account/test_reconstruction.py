@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from airpool.account.reconstruction import COSINE, reconstruction
-from airpool.network import Channel, Network, Threshold
+from airpool.network import Channel, Claim, Network, Threshold
 from airpool.protocol.simulation import receive
 
 R = 16
@@ -36,10 +36,10 @@ def test_the_posterior_mean_attains_it_for_a_gaussian_prior(settings):
 def test_it_is_the_closed_form_and_falls_with_time():
     mu = 0.25 / (0.02 * 2)
     for times in (1, 9):
-        found = reconstruction(four(inferences=times), share=0.5)
+        found = reconstruction(four(), Claim(inferences=times), share=0.5)
         np.testing.assert_allclose(found.device, 1 / (1 + 0.5 * times * mu**2 / R), rtol=1e-9)
         np.testing.assert_allclose(found.local, 1 / (1 + 0.5 * times * 4 * mu**2 / R), rtol=1e-9)
-    often = [reconstruction(four(participation=0.5, inferences=times)).device[0] for times in (1, 2, 20)]
+    often = [reconstruction(four(participation=0.5), Claim(inferences=n)).device[0] for n in (1, 2, 20)]
     assert often[0] > often[1] > often[2]
 
 

@@ -16,26 +16,29 @@ from rich.console import Console
 from airpool._support.figures import figure, write_csv
 from airpool.account.guarantee import guarantee
 from airpool.account.report import number, shown, shown_below, table
-from airpool.network import Adversary, Channel, Devices, Network, Threshold
+from airpool.network import Adversary, Channel, Claim, Devices, Network, Threshold
 
 TWELVE = Network.uniform(num_devices=12, clip_norm=1.0, noise_std=0.05, participation=0.9)
 
 
 @pytest.mark.parametrize(
-    "network",
+    ("network", "claim"),
     [
-        Network.uniform(num_devices=12, noise_std=0.1),
-        Network.uniform(num_devices=4, noise_std=0.5, participation=0.9, inferences=10, adversary=Adversary(2)),
-        Network.uniform(
-            num_devices=4, noise_std=0.5, inferences=3, channel=Channel(fading="rician", csi_error_std=0.1)
+        (Network.uniform(num_devices=12, noise_std=0.1), Claim(live=True)),
+        (
+            Network.uniform(num_devices=4, noise_std=0.5, participation=0.9, adversary=Adversary(2)),
+            Claim(inferences=10, live=True),
         ),
-        Network.uniform(num_devices=4, noise_std=0.5, neighbours="remove", participation=0.5),
-        Network.uniform(num_devices=4, noise_std=0.5, scheme=Threshold(), cover_noise=True),
+        (
+            Network.uniform(num_devices=4, noise_std=0.5, channel=Channel(fading="rician", csi_error_std=0.1)),
+            Claim(inferences=3),
+        ),
+        (Network.uniform(num_devices=4, noise_std=0.5, participation=0.5), Claim(neighbours="remove")),
+        (Network.uniform(num_devices=4, noise_std=0.5, scheme=Threshold(), cover_noise=True), Claim(live=True)),
     ],
 )
-def test_a_report_that_was_stored_is_the_same_report(network):
-    live = network.neighbours.keeps_noise and network.channel.known
-    made = guarantee(network, live=live, colluding=[0], per_event=2)
+def test_a_report_that_was_stored_is_the_same_report(network, claim):
+    made = guarantee(network, replace(claim, colluding=[0], per_event=2))
     for report in (made, made.over(2)):
         found = pickle.loads(pickle.dumps(report))
         assert found.to_json() == report.to_json()
@@ -44,8 +47,8 @@ def test_a_report_that_was_stored_is_the_same_report(network):
     assert str(again.odds) == str(made.odds)
 
 
-def printed(report):
-    console = Console(width=140, record=True, file=None, force_terminal=False, quiet=False)
+def printed(report, width=140):
+    console = Console(width=width, record=True, file=None, force_terminal=False, quiet=False)
     with console.capture() as caught:
         console.print(table(report))
     return caught.get()
@@ -94,7 +97,7 @@ def test_json_has_what_is_promised():
 
 
 def test_json_of_a_stream_has_no_lower_end():
-    assert guarantee(TWELVE, inferences=2).to_json()["epsilon_lower"] is None
+    assert guarantee(TWELVE, Claim(inferences=2)).to_json()["epsilon_lower"] is None
 
 
 def test_the_table_shows_the_promise_the_local_the_object_and_the_claim():
@@ -111,11 +114,12 @@ def test_the_table_shows_the_promise_the_local_the_object_and_the_claim():
 
 def test_both_ends_are_said_of_the_worst_devices_epsilon_and_of_no_other():
     """Right below it, before the ε of a stay."""
-    report = guarantee(TWELVE, inferences=3, per_event=5)
-    report = replace(report, least=lambda: report.epsilon / 2)
-    lines = [line.strip() for line in printed(report).splitlines()]
+    decided = Network.uniform(num_devices=12, noise_std=0.3, scheme=Threshold(score_noise_std=1.0, threshold=2.0))
+    report = guarantee(decided, Claim(inferences=100, per_event=5))
+    assert report.epsilon_at_least is not None
+    lines = [line.strip() for line in printed(report, width=200).splitlines()]
     (at,) = (i for i, line in enumerate(lines) if line.startswith("Worst device: ε = "))
-    both = f"{shown_below(report.worst / 2)} and {shown(report.worst)}"
+    both = f"{shown_below(report.epsilon_at_least.max())} and {shown(report.worst)}"
     assert lines[at + 1] == f"The worst device's ε lies between {both}."
 
 
@@ -141,7 +145,7 @@ def test_like_devices_share_a_row_and_unlike_ones_do_not():
 
 
 def test_the_title_says_cover_noise_and_inferences():
-    text = " ".join(printed(guarantee(replace(TWELVE, cover_noise=True, inferences=3))).split())
+    text = " ".join(printed(guarantee(replace(TWELVE, cover_noise=True), Claim(inferences=3))).split())
     assert "cover noise" in text
     assert "over 3 inferences" in text
 

@@ -9,13 +9,14 @@ from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
 from airpool.account.received import aggregate
 from airpool.evaluation.design import design
-from airpool.network import Channel, Devices, Network
+from airpool.network import Channel, Claim, Devices, Network
 from airpool.privacy import sampled, unaligned
 from airpool.privacy.law import Arrivals, in_order
 
 BEAM: dict[str, Any] = {"fading": "rayleigh", "outage": 0.05, "antennas": 2}
 ERRORS: dict[str, Any] = {"fading": "rayleigh", "outage": 0.05, "csi_error_std": 0.02}
 LOSS = (0.0, 3.0, 6.0)
+CLAIM = Claim(delta=1e-3)
 
 
 @pytest.fixture(autouse=True)
@@ -27,13 +28,13 @@ def few_draws(monkeypatch):
 
 def network(channel: dict[str, Any], **devices: Any) -> Network:
     given: dict[str, Any] = {"noise_std": 0.1, "path_loss_db": LOSS, **devices}
-    return Network(devices=Devices(count=3, **given), channel=Channel(**channel), dimension=8, delta=1e-3)
+    return Network(devices=Devices(count=3, **given), channel=Channel(**channel), dimension=8)
 
 
 def test_a_factor_on_all_noise_computes_no_new_law():
-    calibrate(network(BEAM), epsilon=2.0)
+    calibrate(network(BEAM), CLAIM, epsilon=2.0)
     assert sampled._laws.cache_info().misses == 2  # one with few draws, one with all
-    calibrate(network(ERRORS), epsilon=2.0)
+    calibrate(network(ERRORS), CLAIM, epsilon=2.0)
     assert unaligned._unaligned.cache_info().misses == 1
 
 
@@ -46,17 +47,17 @@ def test_kinds_are_numbered_as_they_occur_whatever_their_noise():
 @pytest.mark.parametrize("noise_std", [0.1, pytest.param((0.05, 0.1, 0.3), marks=pytest.mark.check)])
 def test_the_noise_found_meets_the_target_with_all_draws_and_closely(channel, noise_std):
     target = np.array([1.0, 2.0, 3.0])
-    found = guarantee(calibrate(network(channel, noise_std=noise_std), epsilon=target.tolist()))
+    found = guarantee(calibrate(network(channel, noise_std=noise_std), CLAIM, epsilon=target.tolist()), CLAIM)
     assert np.all(found.epsilon <= target)
     assert np.max(found.epsilon / target) > 1 - 1e-3
 
 
 @pytest.mark.check
 @pytest.mark.parametrize("channel", [BEAM, ERRORS])
-@pytest.mark.parametrize("knob", ["weight", "clip"])
-def test_weights_and_clip_norms_meet_every_target_closely(channel, knob):
+@pytest.mark.parametrize("adjust", ["weight", "clip"])
+def test_weights_and_clip_norms_meet_every_target_closely(channel, adjust):
     target = np.array([1.0, 2.0, 3.0])
-    found = guarantee(calibrate(network(channel), epsilon=target.tolist(), knob=knob))
+    found = guarantee(calibrate(network(channel), CLAIM, epsilon=target.tolist(), adjust=adjust), CLAIM)
     assert np.all(found.epsilon <= target)
     assert np.all(found.epsilon / target > 1 - 1e-3)
 
@@ -65,13 +66,13 @@ def test_weights_and_clip_norms_meet_every_target_closely(channel, knob):
 def test_a_design_meets_its_targets_with_all_draws(knob):
     z = np.random.default_rng(0).standard_normal((20, 3, 8)) / 3
     free: Any = {"normalise": "free"} if knob == "weight" else {}
-    found = design(network(BEAM), z, knob=knob, epsilon=[1.0, 2.0, 3.0], **free)
-    assert np.all(guarantee(found.network).epsilon <= [1.0, 2.0, 3.0])
+    found = design(network(BEAM), z, CLAIM, knob=knob, epsilon=[1.0, 2.0, 3.0], **free)
+    assert np.all(guarantee(found.network, CLAIM).epsilon <= [1.0, 2.0, 3.0])
 
 
 def test_few_draws_are_on_the_safe_side():
     net = network(BEAM)
-    rough, full = (aggregate(net, rough=rough) for rough in (True, False))
+    rough, full = (aggregate(net, CLAIM, rough=rough) for rough in (True, False))
     assert isinstance(rough.strength, Arrivals)
     assert rough.strength != full.strength
     low, fine = (sampled.sampled_floor(each.variance, each.participation, each.strength) for each in (rough, full))  # pyright: ignore[reportArgumentType]

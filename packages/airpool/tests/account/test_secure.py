@@ -5,14 +5,14 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from airpool import Network, calibrate, guarantee
+from airpool import Claim, Network, calibrate, guarantee
 from airpool.evaluation.audit.adversary import audited
 from airpool.network import Adversary, Channel, Devices, NetworkError, Threshold
 from airpool.network import file as network_file
 from airpool.privacy import gaussian
 from airpool.protocol.live import signal
+from airpool.protocol.ring import ring_of
 from airpool.radio.link import level, link_of
-from airpool.runtime.secure.ring import ring_of
 
 SECURE = Channel(access="secure")
 TWELVE = calibrate(Network.uniform(num_devices=12, dimension=40, channel=SECURE), epsilon=1.0)
@@ -46,8 +46,8 @@ def test_whoever_breaks_it_gets_the_local_epsilon():
 
 def test_named_colluders_beyond_the_rule_leave_the_local_epsilon():
     net = replace(TWELVE, dropouts=4)
-    assert guarantee(net, colluding=(1, 2, 3)).worst < 2
-    beyond = guarantee(net, colluding=(1, 2, 3, 4))
+    assert guarantee(net, Claim(colluding=(1, 2, 3))).worst < 2
+    beyond = guarantee(net, Claim(colluding=(1, 2, 3, 4)))
     assert beyond.worst == pytest.approx(float(beyond.epsilon_local[0]))
     assert any("two sums opened" in line for line in beyond.assumptions)
 
@@ -61,7 +61,7 @@ def test_cover_noise_is_implied():
 
 
 def test_removal_shows():
-    report = guarantee(TWELVE, neighbours="remove")
+    report = guarantee(TWELVE, Claim(neighbours="remove"))
     assert np.isinf(report.worst)
     assert any("sees which devices send" in line for line in report.assumptions)
 
@@ -146,15 +146,16 @@ def test_a_live_device_sends_values_of_the_grid_whatever_its_power():
     assert sent.sends
     assert np.array_equal(ring.decode(ring.encode(sent.samples)), sent.samples)
     assert sent.report is not None
-    assert sent.report.live
+    assert sent.report.claim.live
 
 
 def test_the_audit_plays_against_it_and_catches_half_the_noise():
     half = replace(TWELVE, devices=replace(TWELVE.devices, noise_std=TWELVE.devices.column("noise_std")[0] / 2))
-    few = {"delta": 0.05, "dimension": 1}
-    claimed = guarantee(replace(TWELVE, **few)).worst
+    claim = Claim(delta=0.05)
+    claimed = guarantee(replace(TWELVE, dimension=1), claim).worst
     honest, cheating = (
-        audited(replace(net, **few), 0, claimed_epsilon=claimed, runs=20_000, seed=0) for net in (TWELVE, half)
+        audited(replace(net, dimension=1), claim, 0, claimed_epsilon=claimed, runs=20_000, seed=0)
+        for net in (TWELVE, half)
     )
     assert honest.epsilon_lower <= claimed < cheating.epsilon_lower
 

@@ -6,23 +6,23 @@ from hashlib import sha256
 
 import numpy as np
 import pytest
-from tests.html_reader import Reader
 from typer.testing import CliRunner
 
-from airpool import Channel, Network, Ranking, Threshold, cli, guarantee
+from airpool import Channel, Claim, Network, Ranking, Threshold, cli, guarantee
 from airpool._support.rounding import full
-from airpool.account.guesses import percent
-from airpool.account.periods import PROTECTED, WEAKLY, level
-from airpool.account.plain_words import limit
+from airpool.account.odds import percent
+from airpool.account.plain_words import PROTECTED, WEAKLY, level, limit
 from airpool.account.statement import groups, statement
 from airpool.network import Adversary, Slots
 from airpool.network import file as network_file
+from tests.html_reader import Reader
 
 EQUAL = Network.uniform(num_devices=6, noise_std=0.2)
 HETEROGENEOUS = Network.uniform(num_devices=4, noise_std=(0.1, 0.3, 0.1, 0.2), participation=0.9, colluders=1)
 SECURE = Network.uniform(num_devices=6, noise_std=0.2, colluders=1, dropouts=1, channel=Channel(access="secure"))
 ORTHOGONAL = Network.uniform(num_devices=6, noise_std=0.2, channel=Channel(access="orthogonal"))
-SLOTS = Network.uniform(num_devices=6, noise_std=0.4, slots=Slots(4), inferences=3)
+SLOTS = Network.uniform(num_devices=6, noise_std=0.4, slots=Slots(4))
+THREE = Claim(inferences=3)
 OVERHEARD = Network.uniform(
     num_devices=6, noise_std=0.2, channel=Channel(fading="rician"), adversary=Adversary(antennas=2)
 )
@@ -42,7 +42,8 @@ NETWORKS = {
 
 @pytest.fixture(scope="module", params=NETWORKS, ids=str)
 def stated(request):
-    return guarantee(NETWORKS[request.param]).statement(per_day=20)
+    claim = THREE if request.param == "slots" else Claim()
+    return guarantee(NETWORKS[request.param], claim).statement(per_day=20)
 
 
 def test_every_number_on_the_page_is_the_librarys(stated):
@@ -52,7 +53,7 @@ def test_every_number_on_the_page_is_the_librarys(stated):
     assert len(blocks) == len(found)
     counts = [1, *([network_inferences] if (network_inferences := _own(stated)) > 1 else []), 20, 7320]
     for count in counts:
-        report = guarantee(network, inferences=count)
+        report = guarantee(network, Claim(inferences=count))
         even, rare = report.odds
         for block, group in zip(blocks, found, strict=True):
             row = next(row for row in block if row[1] == f"{count:,}")
@@ -109,8 +110,8 @@ def test_all_devices_have_their_block_and_the_worst_comes_first():
 def test_protection_lasts_as_long_as_it_says():
     stated = guarantee(EQUAL).statement(per_day=1000)
     for most, odds in zip(stated.lasting, (PROTECTED, WEAKLY), strict=True):
-        assert guarantee(EQUAL, inferences=most).odds[0].worst <= odds
-        assert guarantee(EQUAL, inferences=most + 1).odds[0].worst > odds
+        assert guarantee(EQUAL, Claim(inferences=most)).odds[0].worst <= odds
+        assert guarantee(EQUAL, Claim(inferences=most + 1)).odds[0].worst > odds
     first, last = (f"{each:,} inferences" for each in stated.lasting)
     assert f"at most {first}, and weakly protected up to {last}." in str(stated)
 
@@ -135,19 +136,16 @@ def test_the_words_change_with_the_setting(network, says, does_not_say):
 
 
 @pytest.mark.parametrize(
-    ("network", "reason"),
+    ("network", "neighbours", "reason"),
     [
-        (SILENT, "no device adds noise"),
-        (Network.uniform(num_devices=3, scheme=Threshold(score_noise_std=0.0)), "scores without noise"),
-        (
-            Network.uniform(num_devices=3, neighbours="remove", channel=Channel(access="orthogonal")),
-            "removal of a whole",
-        ),
-        (Network.uniform(num_devices=3, neighbours="remove", channel=Channel(access="secure")), "removal of a whole"),
+        (SILENT, "zero-out", "no device adds noise"),
+        (Network.uniform(num_devices=3, scheme=Threshold(score_noise_std=0.0)), "zero-out", "scores without noise"),
+        (Network.uniform(num_devices=3, channel=Channel(access="orthogonal")), "remove", "removal of a whole"),
+        (Network.uniform(num_devices=3, channel=Channel(access="secure")), "remove", "removal of a whole"),
     ],
 )
-def test_an_infinite_epsilon_is_called_unprotected_with_its_reason(network, reason):
-    report = guarantee(network)
+def test_an_infinite_epsilon_is_called_unprotected_with_its_reason(network, neighbours, reason):
+    report = guarantee(network, Claim(neighbours=neighbours))
     assert np.isinf(report.worst)
     line = next(line for line in str(report.statement()).splitlines() if "has no limit: not protected" in line)
     assert line.startswith("Over one inference")
@@ -167,7 +165,7 @@ def test_what_only_a_longer_period_assumes_is_on_the_page():
 
 def test_a_channel_that_stays_as_it_is_has_its_own_epsilon_on_the_page():
     fading = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(fading="rayleigh", outage=0.2))
-    day = guarantee(fading, inferences=10)
+    day = guarantee(fading, Claim(inferences=10))
     assert day.epsilon_if_static is not None
     assert day.epsilon_if_static.max() > day.worst
     text = str(guarantee(fading).statement(per_day=10))
@@ -176,7 +174,7 @@ def test_a_channel_that_stays_as_it_is_has_its_own_epsilon_on_the_page():
 
 def test_a_server_that_chooses_its_moments_is_on_the_page():
     fading = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(fading="rayleigh", outage=0.05))
-    day, page = guarantee(fading, inferences=10), guarantee(fading).statement(per_day=10)
+    day, page = guarantee(fading, Claim(inferences=10)), guarantee(fading).statement(per_day=10)
     assert day.epsilon_if_selected is not None
     chosen = limit(day.epsilon_if_selected.max())
     assert f"until {day.outages_if_selected} other devices are too weak to be heard" in str(page)
@@ -188,12 +186,17 @@ def test_a_server_that_chooses_its_moments_is_on_the_page():
 
 
 @pytest.mark.parametrize(
-    ("changes", "safe"),
-    [({}, True), ({"slots": Slots(4)}, False), ({"scheme": Threshold()}, False), ({"neighbours": "remove"}, False)],
+    ("changes", "neighbours", "safe"),
+    [
+        ({}, "zero-out", True),
+        ({"slots": Slots(4)}, "zero-out", False),
+        ({"scheme": Threshold()}, "zero-out", False),
+        ({}, "remove", False),
+    ],
 )
-def test_outsiders_of_a_secure_sum_learn_nothing_only_where_nothing_shows_outside(changes, safe):
+def test_outsiders_of_a_secure_sum_learn_nothing_only_where_nothing_shows_outside(changes, neighbours, safe):
     network = Network.uniform(num_devices=6, noise_std=0.3, channel=Channel(access="secure"), **changes)
-    stated = guarantee(network).statement()
+    stated = guarantee(network, Claim(neighbours=neighbours)).statement()
     rows = {row[0]: row[-2:] for table in Reader(stated.html).tables for row in table}
     told = rows["another device that is told the answer"]
     assert rows["somebody on the network"] == (["0", "50 %"] if safe else rows["the server"])
@@ -201,24 +204,24 @@ def test_outsiders_of_a_secure_sum_learn_nothing_only_where_nothing_shows_outsid
 
 
 def test_an_epsilon_above_10_is_never_called_protected():
-    removed = Network.uniform(num_devices=6, noise_std=0.3, participation=0.9, neighbours="remove")
-    once = guarantee(removed)
+    network = Network.uniform(num_devices=6, noise_std=0.3, participation=0.9)
+    once = guarantee(network, Claim(neighbours="remove"))
     assert once.worst > 10
     assert once.odds[0].worst < PROTECTED
-    stated = guarantee(removed).statement()
+    stated = once.statement()
     assert stated.lasting == (0, 0)
     assert f"ε is {limit(once.worst)}: not called protected" in str(stated)
 
 
 def test_a_large_delta_is_called_large():
     for delta, large in ((1e-5, False), (1.23456789e-4, False), (0.3, True)):
-        text = str(guarantee(EQUAL, delta=delta).statement())
+        text = str(guarantee(EQUAL, Claim(delta=delta)).statement())
         assert f"δ = {full(delta)}: ε may fail" in text
         assert ("go by the odds" in text) == large
 
 
 def test_the_papers_number_of_one_slot_is_not_compared_with_all_slots():
-    text = str(guarantee(SLOTS).statement())
+    text = str(guarantee(SLOTS, THREE).statement())
     assert "For one slot the paper" in text
     assert "too little" not in text
 
@@ -232,7 +235,7 @@ CLAIMED = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9)
 
 
 def test_the_papers_formula_is_compared_by_its_own_relation_alone():
-    report, removed = guarantee(CLAIMED), guarantee(CLAIMED, neighbours="remove")
+    report, removed = guarantee(CLAIMED), guarantee(CLAIMED, Claim(neighbours="remove"))
     claimed, ours = limit(float(report.paper.epsilon.max())), limit(removed.worst)
     assert f"says ε = {claimed}. That is about another question, whether a device is there at all" in str(
         report.statement()
@@ -262,7 +265,7 @@ def test_a_bound_is_not_called_exact(network, said):
 
 
 def test_live_noise_on_a_grid_is_not_called_exact():
-    assert "this page goes by a proven bound" in guarantee(CLAIMED, live=True).statement(per_day=1).footer[0]
+    assert "this page goes by a proven bound" in guarantee(CLAIMED, Claim(live=True)).statement(per_day=1).footer[0]
 
 
 def test_a_year_that_is_protected_lasts_a_year():
@@ -319,9 +322,9 @@ def test_a_rate_is_any_kind_of_number(per_day):
 
 
 def test_options_of_the_report_hold_for_every_period():
-    report = guarantee(EQUAL, live=True, delta=1e-6)
+    report = guarantee(EQUAL, Claim(live=True, delta=1e-6))
     stated = report.statement(per_day=5)
-    again = guarantee(EQUAL, live=True, delta=1e-6, inferences=5)
+    again = guarantee(EQUAL, Claim(live=True, delta=1e-6, inferences=5))
     assert stated.periods[1].epsilon == tuple(again.epsilon)
     assert "noise as running devices draw it" in str(stated)
 
@@ -397,4 +400,4 @@ def test_a_file_that_is_none_is_named(tmp_path):
 
 def test_devices_that_are_known_to_collude_are_not_called_protected():
     with pytest.raises(ValueError, match="colluding=3, 5: a statement is about devices that may be honest"):
-        guarantee(EQUAL, colluding=(3, 5)).statement()
+        guarantee(EQUAL, Claim(colluding=(3, 5))).statement()

@@ -4,11 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from airpool.network import Channel, Devices, Network, named_scheme
+from airpool.network import Channel, Claim, Devices, Network, named_scheme
 
 
-def honest(seed: int, *, playable: bool = False) -> Network:
-    """A network of 2 to 5 unlike devices. playable: with channels known, as the games ask for."""
+def honest(seed: int, *, playable: bool = False) -> tuple[Network, Claim]:
+    """A network of 2 to 5 unlike devices, and a claim. playable: with channels known, as the games ask for."""
     rng = np.random.default_rng(seed)
 
     def one_of(*values: Any) -> Any:
@@ -31,19 +31,18 @@ def honest(seed: int, *, playable: bool = False) -> Network:
         channel |= {"csi_error_std": one_of(0.0, 0.0, 0.1), "phase_error_std": one_of(0.0, 0.0, 0.3)}
         channel |= {"antennas": one_of(1, 1, 3)}
     secure = access == "secure"
-    return Network(
-        Devices(
+    parts = {
+        "devices": Devices(
             count,
             weight=column(0.1, 1.0),
             clip_norm=column(0.3, 2.0),
             noise_std=tuple(np.where(rng.random(count) < 0.1, 0.0, column(0.3, 3.0)).tolist()),
             participation=column(0.2, 1.0),
         ),
-        channel=Channel(access="secure") if secure else Channel(access=access, **channel),
-        scheme=named_scheme(scheme, score_noise_std=one_of(0.5, 2.0), threshold=0.6, num_selected=count - 1),
-        dimension=int(rng.integers(1, 12)),
-        delta=0.01,
-        neighbours=one_of("zero-out", "replace"),
-        cover_noise=bool(one_of(False, True)) and scheme != "2.2",
-        colluders=0 if secure else one_of(0, 1),
-    )
+        "channel": Channel(access="secure") if secure else Channel(access=access, **channel),
+        "scheme": named_scheme(scheme, score_noise_std=one_of(0.5, 2.0), threshold=0.6, num_selected=count - 1),
+        "dimension": int(rng.integers(1, 12)),
+    }
+    claim = Claim(delta=0.01, neighbours=one_of("zero-out", "replace"))
+    cover = bool(one_of(False, True)) and scheme != "2.2"
+    return Network(**parts, cover_noise=cover, colluders=0 if secure else one_of(0, 1)), claim

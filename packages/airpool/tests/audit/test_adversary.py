@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 import pytest
-from tests.plain_air import simulated
 from typer.testing import CliRunner
 
 from airpool._support import draws
@@ -21,12 +20,14 @@ from airpool.cli import app
 from airpool.evaluation.audit.adversary import mechanism, released
 from airpool.evaluation.audit.bound import AuditReport, audit
 from airpool.evaluation.audit.release import Observed, log_likelihood_ratio, worst_pair
-from airpool.network import Channel, Devices, Network
+from airpool.network import Channel, Claim, Devices, Neighbours, Network
 from airpool.network import file as network_file
 from airpool.protocol import device, simulation
 from airpool.radio.link import link_of
+from tests.plain_air import simulated
 
 K, R, STD, DELTA, RUNS = 12, 64, 0.05, 0.01, 10_000
+CLAIM = Claim(delta=DELTA)
 FADING: dict[str, Any] = {"fading": "rician", "outage": 0.1, "noise_std": 0.3162}
 
 
@@ -36,34 +37,35 @@ def twelve(channel: dict[str, Any] | None = None, **fields: Any) -> Network:
         "noise_std": STD,
         "participation": 0.9,
         "dimension": R,
-        "delta": DELTA,
         "channel": Channel(**(channel or {})),
     }
     return Network.uniform(**(given | fields))
 
 
-def played(network: Network, *, seed: int, transmission: Any = None, longer: float = 1.0) -> AuditReport:
+def played(
+    network: Network, claim: Claim = CLAIM, *, seed: int, transmission: Any = None, longer: float = 1.0
+) -> AuditReport:
     """The game against device 0; features may be sent longer than the clip norm allows."""
     law = released(network)
-    neighbours = "replace" if network.neighbours == "replace" else "zero-out"
-    features, neighbour = worst_pair(law, 0, dimension=network.dimension, neighbours=neighbours)
+    features, neighbour = worst_pair(law, 0, dimension=network.dimension, neighbours=claim.neighbours)
     return audit(
         mechanism(network) if transmission is None else transmission,
         longer * features,
         longer * neighbour,
         runs=RUNS,
         rng=np.random.default_rng(seed),
-        delta=network.delta,
+        delta=claim.delta,
         score=log_likelihood_ratio(law, features, neighbour),
-        claimed_epsilon=guarantee(network).worst,
+        claimed_epsilon=guarantee(network, claim).worst,
     )
 
 
-KINDS: dict[str, dict[str, Any]] = {
-    "zero-out": {},
-    "replace": {"neighbours": "replace"},
-    "cover noise": {"cover_noise": True},
-    "cover noise, replace": {"cover_noise": True, "neighbours": "replace"},
+REPLACE = Claim(delta=DELTA, neighbours=Neighbours.REPLACE)
+KINDS: dict[str, tuple[dict[str, Any], Claim]] = {
+    "zero-out": ({}, CLAIM),
+    "replace": ({}, REPLACE),
+    "cover noise": ({"cover_noise": True}, CLAIM),
+    "cover noise, replace": ({"cover_noise": True}, REPLACE),
 }
 
 
@@ -81,7 +83,8 @@ def kind(request):
 
 
 def test_the_lower_bound_stays_under_the_claim_and_says_most_of_it(channel, kind):
-    report = played(twelve(channel, **kind), seed=1)
+    fields, claim = kind
+    report = played(twelve(channel, **fields), claim, seed=1)
     assert not report.violated
     assert report.claimed_epsilon is not None
     assert report.epsilon_lower > 0.4 * report.claimed_epsilon
@@ -89,7 +92,7 @@ def test_the_lower_bound_stays_under_the_claim_and_says_most_of_it(channel, kind
 
 def test_the_path_and_the_reference_release_have_the_same_law(kind):
     """Two implementations that share no code: scores on one look like scores on the other."""
-    network = twelve(**kind)
+    network = twelve(**kind[0])
     law = released(network)
     features, neighbour = worst_pair(law, 0, dimension=R)
     score = log_likelihood_ratio(law, features, neighbour)
@@ -126,7 +129,8 @@ def test_the_receivers_noise_does_not_help_the_devices():
 def test_halved_noise_is_caught(channel, kind, monkeypatch):
     honest = draws.standard_normal
     monkeypatch.setattr(draws, "standard_normal", lambda *args, **kwargs: honest(*args, **kwargs) / 2)
-    assert played(twelve(channel, **kind), seed=6).violated
+    fields, claim = kind
+    assert played(twelve(channel, **fields), claim, seed=6).violated
 
 
 def test_a_forgotten_clip_is_caught(channel, monkeypatch):
@@ -185,12 +189,12 @@ def test_a_generator_shared_with_colluders_is_caught(monkeypatch):
 
     def game() -> AuditReport:
         features, neighbour = worst_pair(released(network), 0, dimension=2)
-        claim = guarantee(network).worst
+        claim = guarantee(network, CLAIM).worst
         rng = np.random.default_rng(10)
         return audit(transmission, features, neighbour, runs=RUNS, rng=rng, delta=DELTA, claimed_epsilon=claim)
 
     honest = game()
-    assert 0.4 * guarantee(network).worst < honest.epsilon_lower
+    assert 0.4 * guarantee(network, CLAIM).worst < honest.epsilon_lower
     assert not honest.violated
 
     def one_for_all(rng: Any, number: int) -> list[Any]:
@@ -214,7 +218,7 @@ def test_a_seed_that_comes_again_in_the_next_inference_is_caught(monkeypatch):
     worlds = np.stack([features, neighbour]), np.stack([neighbour, neighbour])
 
     def game() -> AuditReport:
-        claim, rng = guarantee(network).worst, np.random.default_rng(11)
+        claim, rng = guarantee(network, CLAIM).worst, np.random.default_rng(11)
         return audit(twice, *worlds, runs=RUNS, rng=rng, delta=DELTA, claimed_epsilon=claim)
 
     assert not game().violated
@@ -260,12 +264,12 @@ def run(*arguments: str) -> Any:
 
 def test_the_command_plays_on_the_real_path(tmp_path, monkeypatch):
     path = tmp_path / "net.toml"
-    network_file.write(twelve(FADING, dimension=4), path)
+    network_file.write(twelve(FADING, dimension=4), path, CLAIM)
     arguments = ("--network", str(path), "--runs", "4000", "--seed", "3", "--json")
     out = run(*arguments)
     assert out.exit_code == 0
     found = json.loads(out.stdout)
-    assert found["claimed_epsilon"] == pytest.approx(guarantee(twelve(FADING)).worst)
+    assert found["claimed_epsilon"] == pytest.approx(guarantee(twelve(FADING), CLAIM).worst)
     assert not found["violated"]
     assert (found["runs"], found["seed"], found["device"]) == (4_000, 3, 0)
     honest = draws.standard_normal

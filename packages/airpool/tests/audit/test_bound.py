@@ -9,14 +9,12 @@ import matplotlib as mpl
 import numpy as np
 import pytest
 from scipy import optimize, stats
+
+from airpool.evaluation.audit.bound import audit, ceiling, clopper_pearson, fewest_misses, fewest_runs, plot
+from airpool.evaluation.audit.release import log_likelihood_ratio, release, worst_pair
+from airpool.privacy import gaussian
 from tests import plain_air
 from tests.plain_air import received, simulated, without
-
-from airpool.evaluation.audit.bound import audit
-from airpool.evaluation.audit.release import log_likelihood_ratio, release, worst_pair
-from airpool.evaluation.audit.tradeoff import fewest_misses, plot
-from airpool.privacy import gaussian
-from airpool.privacy.evidence import ceiling, clopper_pearson, fewest_runs
 
 DELTA = 1e-5
 MU = float(1 / gaussian.noise_multiplier(4.0, DELTA))  # a Gaussian with ε = 4

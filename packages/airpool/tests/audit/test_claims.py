@@ -8,20 +8,21 @@ from pathlib import Path
 import numpy as np
 import pytest
 from scipy import stats
-from studies.audit_faults import FAULTS, NETWORK, noticed
 
-from airpool.evaluation.audit.claims import enough, measure
-from airpool.evaluation.audit.limits import (
+from airpool.evaluation.audit.claims import (
     chance_correlation,
     chance_distance,
     distance_from_normal,
+    enough,
     least_mean,
+    measure,
+    rate,
     std_limits,
 )
-from airpool.evaluation.audit.measured import rate
 from airpool.evaluation.audit.path import path
 from airpool.network import Network
 from airpool.radio.link import link_of
+from studies.audit_faults import FAULTS, NETWORK, noticed
 
 from .honest import honest
 
@@ -58,7 +59,7 @@ def test_the_distance_from_a_gaussian_is_kolmogorovs_and_its_limit_never_below_t
 def false_alarms(number: int, *, runs: int, confidence: float) -> int:
     found = 0
     for seed in range(number):
-        outcomes = measure(honest(seed), runs=runs, rng=np.random.default_rng(seed), confidence=confidence)
+        outcomes = measure(honest(seed)[0], runs=runs, rng=np.random.default_rng(seed), confidence=confidence)
         found += any(outcome.contradicted for outcome in outcomes)
     return found
 
@@ -195,7 +196,7 @@ def test_runs_are_as_many_as_tell_something_and_no_more_than_that():
 
 
 def test_the_table_of_the_docs_holds_what_was_measured():
-    root = Path(__file__).parents[2] / "docs"
+    root = Path(__file__).parents[4] / "docs"
     made = (root / "figures" / "audit-faults.csv").read_text("utf-8").splitlines()[1:]
     text = (root / "theory" / "guarantee.md").read_text("utf-8").replace(",", "")
     rows = list(csv.reader(made))[1:]

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
-from tests.plain_air import clipped, received, simulated, without
 
 from airpool.evaluation.audit.release import Observed, log_likelihood, log_likelihood_ratio, release, worst_pair
+from tests.plain_air import clipped, received, simulated, without
 
 MIXED = release(
     3,

@@ -18,14 +18,15 @@ from airpool.cli import app
 from airpool.evaluation.audit.adversary import World, likelihood_ratio, mechanism, released, worst_worlds
 from airpool.evaluation.audit.bound import AuditReport, audit
 from airpool.evaluation.audit.release import log_likelihood_ratio
-from airpool.network import Channel, Network, Threshold, named_scheme
+from airpool.network import Channel, Claim, Neighbours, Network, Threshold, named_scheme
 from airpool.network import file as network_file
 from airpool.protocol import device as stations
 from airpool.radio.link import link_of
 from airpool.schemes import threshold
-from airpool.schemes.participation import participation
+from airpool.schemes.scores import Scored, participation
 
 K, R, DELTA, RUNS = 6, 8, 0.01, 10_000
+CLAIM = Claim(delta=DELTA)
 FADING: dict[str, Any] = {"fading": "rician", "outage": 0.1, "noise_std": 0.3162}
 
 
@@ -37,23 +38,23 @@ def six(name: Any, channel: dict[str, Any] | None = None, **fields: Any) -> Netw
         "num_selected": K,
     }
     scheme |= {key: fields.pop(key) for key in list(fields) if key in scheme or key == "score_rule"}
-    given: dict[str, Any] = {"num_devices": K, "noise_std": 0.15, "dimension": R, "delta": DELTA}
+    given: dict[str, Any] = {"num_devices": K, "noise_std": 0.15, "dimension": R}
     return Network.uniform(scheme=named_scheme(name, **scheme), channel=Channel(**(channel or {})), **(given | fields))
 
 
 def played(
-    network: Network, *, seed: int, score: Any = "low", transmission: Any = None, runs: int = RUNS
+    network: Network, claim: Claim = CLAIM, *, seed: int, score: Any = "low", transmission: Any = None, runs: int = RUNS
 ) -> AuditReport:
-    world, neighbour = worst_worlds(network, 0, score=score)
+    world, neighbour = worst_worlds(network, claim, 0, score=score)
     return audit(
         mechanism(network) if transmission is None else transmission,
         world,
         neighbour,
         runs=runs,
         rng=np.random.default_rng(seed),
-        delta=network.delta,
+        delta=claim.delta,
         score=likelihood_ratio(network, world, neighbour),
-        claimed_epsilon=guarantee(network).worst,
+        claimed_epsilon=guarantee(network, claim).worst,
     )
 
 
@@ -64,7 +65,7 @@ def played(
 @pytest.mark.parametrize("score", ["low", "high"])
 @pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
 def test_the_lower_bound_stays_under_the_claim_and_says_most_of_it(name, score, neighbours):
-    report = played(six(name, neighbours=neighbours), seed=1, score=score)
+    report = played(six(name), replace(CLAIM, neighbours=neighbours), seed=1, score=score)
     assert not report.violated
     assert report.claimed_epsilon is not None
     assert report.epsilon_lower > 0.5 * report.claimed_epsilon
@@ -106,7 +107,7 @@ def test_worlds_are_as_far_apart_as_clipping_and_the_range_allow():
     network = six("2.1", score_rule="scale", score_bound=3.0)
     played_ends: Any = (("low", (0.0, 1.5)), ("high", (1.5, 0.0)))
     for score, ends in played_ends:
-        world, neighbour = worst_worlds(network, 2, score=score)
+        world, neighbour = worst_worlds(network, CLAIM, 2, score=score)
         assert world.scores is not None
         assert neighbour.scores is not None
         assert (world.scores[2], neighbour.scores[2]) == ends
@@ -114,9 +115,9 @@ def test_worlds_are_as_far_apart_as_clipping_and_the_range_allow():
         np.testing.assert_array_equal(np.delete(neighbour.scores, 2), np.full(K - 1, 1.5))
         assert np.linalg.norm(world.features[2]) == 1
         assert not neighbour.features.any()
-    first = worst_worlds(Network.uniform(num_devices=3, dimension=2), 0)
+    first = worst_worlds(Network.uniform(num_devices=3, dimension=2), CLAIM, 0)
     assert first[0].scores is None
-    opposite = worst_worlds(replace(network, neighbours="replace"), 2)
+    opposite = worst_worlds(network, Claim(neighbours=Neighbours.REPLACE), 2)
     np.testing.assert_array_equal(opposite[0].features, -opposite[1].features)
 
 
@@ -144,7 +145,7 @@ def test_the_adversary_sees_who_speaks_in_2_1_and_all_noisy_scores_in_2_2():
 
 def test_the_ratio_of_scheme_2_2_is_that_of_the_two_gaussians():
     network = six("2.2")
-    world, neighbour = worst_worlds(network, 0, score="low")
+    world, neighbour = worst_worlds(network, CLAIM, 0, score="low")
     ratio = likelihood_ratio(network, world, neighbour)(mechanism(network)(world, 20_000, np.random.default_rng(5)))
     # N(μ²/2, μ²) under the first world, μ² = (Δu/σ₀)² + (Δ/√v)².
     mu2 = (1 / 1.5) ** 2 + (1 / K) ** 2 / (K * 0.15**2)
@@ -183,7 +184,7 @@ def dividing_by_participation(network: Network, monkeypatch: Any) -> Any:
 def test_a_device_that_really_divides_by_its_participation_is_caught(monkeypatch):
     """An adversary who listens for how loud the noise is learns the score: in 64 dimensions that is easy to hear."""
     network = six("2.1", threshold=0.2, dimension=64)
-    world, neighbour = worst_worlds(network, 0, score="high")
+    world, neighbour = worst_worlds(network, CLAIM, 0, score="high")
 
     def louder(each: World) -> Any:
         law, p = released(network, each.scores), own_participation(network, each)
@@ -202,7 +203,7 @@ def test_a_device_that_really_divides_by_its_participation_is_caught(monkeypatch
             rng=np.random.default_rng(6),
             delta=DELTA,
             score=listening,
-            claimed_epsilon=guarantee(network).worst,
+            claimed_epsilon=guarantee(network, CLAIM).worst,
         )
 
     assert not game(mechanism(network)).violated
@@ -245,7 +246,7 @@ def test_a_forgotten_bound_on_the_score_is_caught(monkeypatch):
         return mechanism(network)(World(world.features, 10 * world.scores), runs, rng)
 
     assert not played(network, seed=9, transmission=tenfold).violated
-    monkeypatch.setattr(stations, "bounded", lambda bits, scheme, num_classes: bits)
+    monkeypatch.setattr(Scored, "bounded", lambda scheme, bits, num_classes: bits)
     assert played(network, seed=9, transmission=tenfold).violated
 
 

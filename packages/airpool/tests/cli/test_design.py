@@ -10,10 +10,11 @@ from typer.testing import CliRunner
 
 from airpool import cli
 from airpool.account.guarantee import guarantee
-from airpool.network import Devices, Network
-from airpool.network.file import read, write
+from airpool.network import Claim, Devices, Network
+from airpool.network.file import read, read_claim, write
 
 TARGETS = (0.5, 6.0, 0.5, 6.0)
+LIVE = Claim(live=True)
 
 
 def run(*arguments):
@@ -72,12 +73,13 @@ def test_commands_meet_their_targets_with_the_noise_that_runs(files, tmp_path):
     out, channel = tmp_path / "out.toml", ["--fading", "rician", "--power-rule", "backoff"]
     given = ["--network", net, *channel, "--out", out, "--live", "--json"]
     designed = json.loads(run("design", "weights", "--normalise", "free", "--latents", latents, *given))
-    assert guarantee(read(out), live=True).epsilon.tolist() == designed["epsilon"]
+    assert guarantee(read(out), LIVE).epsilon.tolist() == designed["epsilon"]
     assert np.all(np.array(designed["epsilon"]) <= TARGETS)
-    for more in ([], ["--epsilon", "2"], ["--epsilon", "2", "--knob", "clip"]):
+    for more in ([], ["--epsilon", "2"], ["--epsilon", "2", "--adjust", "clip"]):
         data = json.loads(run("calibrate", *more, *given))
         assert data["live"]
-        assert np.all(guarantee(read(out), live=True).epsilon <= np.array(read(out).devices.column("epsilon")))
+        assert read_claim(out) == LIVE
+        assert np.all(guarantee(read(out), LIVE).epsilon <= np.array(read(out).devices.column("epsilon")))
 
 
 @pytest.mark.parametrize("what", ["weights", "clipping"])
@@ -129,8 +131,8 @@ def test_what_cannot_be_designed_is_refused_with_what_can(files, refused):
 @pytest.mark.parametrize(
     ("flags", "column", "stricter"),
     [
-        (["--knob", "weight"], "weight", "less"),
-        (["--knob", "clip"], "clip_norm", "less"),
+        (["--adjust", "weight"], "weight", "less"),
+        (["--adjust", "clip"], "clip_norm", "less"),
         (["--per-device"], "noise_std", "more"),
         ([], "noise_std", "same"),
     ],

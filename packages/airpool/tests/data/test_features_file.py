@@ -5,7 +5,7 @@ from contextlib import suppress
 import numpy as np
 import pytest
 
-from airpool.models.sensors import file as features_file
+from airpool_lab.training import sensors as features_file
 
 LABELS = np.arange(6) % 2
 

@@ -129,6 +129,6 @@ def test_other_endings_are_refused():
 
 def test_without_trimesh_the_error_says_what_to_install(monkeypatch):
     monkeypatch.setitem(sys.modules, "trimesh", None)
-    with pytest.raises(ValueError, match=r"pip install -e '\.\[mesh\]'") as missing:
+    with pytest.raises(ValueError, match=r"pip install -e './packages/airpool\[mesh\]'") as missing:
         parse(OFF, name="t.off")
     assert not isinstance(missing.value, MeshError)  # nothing is wrong with the file

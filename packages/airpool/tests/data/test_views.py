@@ -6,8 +6,7 @@ import scipy.ndimage
 import torch
 
 from airpool.models.vision import shapes
-from airpool.models.vision.raster import AMBIENT, LIGHT
-from airpool.models.vision.views import Cameras, placed, render, views
+from airpool.models.vision.views import AMBIENT, LIGHT, Cameras, placed, render, views
 
 CUBE = np.array([[x, y, z] for x in (0, 1) for y in (0, 1) for z in (0, 1)], float)
 SIDES = np.array([[0, 1, 3], [0, 3, 2], [4, 6, 7], [4, 7, 5], [0, 4, 5], [0, 5, 1]])

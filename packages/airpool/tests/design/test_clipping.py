@@ -11,7 +11,7 @@ from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.design import weights
 from airpool.evaluation.design.clipping import design, largest_clip_norm
-from airpool.network import Channel, Devices, Network
+from airpool.network import Channel, Claim, Devices, Neighbours, Network
 
 R = 6
 
@@ -51,10 +51,10 @@ def test_every_design_keeps_every_promise_and_clips_no_less_than_before(seed, ch
 
 def test_the_largest_clip_norm_is_what_calibrate_finds():
     net, target = noisy(num_devices=2, participation=0.8), [0.5, 3.0]
-    found = calibrate(net, epsilon=target, knob="clip").devices.column("clip_norm")
-    assert largest_clip_norm(net, target) == pytest.approx(found, rel=1e-7)
+    found = calibrate(net, epsilon=target, adjust="clip").devices.column("clip_norm")
+    assert largest_clip_norm(net, Claim(), target) == pytest.approx(found, rel=1e-7)
     silent = replace(net, devices=replace(net.devices, weight=(0.0, 1.0)))
-    assert np.isinf(largest_clip_norm(silent, target)).tolist() == [True, False]
+    assert np.isinf(largest_clip_norm(silent, Claim(), target)).tolist() == [True, False]
 
 
 def test_no_other_noise_is_better():
@@ -63,7 +63,7 @@ def test_no_other_noise_is_better():
     std = np.array(noisy().devices.noise_std)
     for factor in found.noise_factor * np.array([0.5, 0.9, 1.1, 5.0]):
         other = replace(noisy(), devices=replace(noisy().devices, noise_std=tuple(std * factor)))
-        clip = np.minimum(1.0, largest_clip_norm(other, target))
+        clip = np.minimum(1.0, largest_clip_norm(other, Claim(), target))
         other = replace(other, devices=replace(other.devices, clip_norm=tuple(clip)))
         assert weights.scaled_error(z, other) >= found.mse * (1 - 1e-6)
 
@@ -85,24 +85,24 @@ def test_clipping_full_latents_is_weighting_them():
 
 
 def test_a_design_meets_its_targets_with_the_noise_that_runs():
-    net = noisy(channel=Channel(fading="rician", power_rule="backoff"))
-    found = design(net, some_latents(), epsilon=[1.0, 1.0, 4.0, 8.0], live=True)
-    spent = guarantee(found.network, live=True).epsilon
+    net, live = noisy(channel=Channel(fading="rician", power_rule="backoff")), Claim(live=True)
+    found = design(net, some_latents(), live, epsilon=[1.0, 1.0, 4.0, 8.0])
+    spent = guarantee(found.network, live).epsilon
     assert np.all(spent <= [1.0, 1.0, 4.0, 8.0])
     assert np.array_equal(found.epsilon, spent)
     simulated = design(net, some_latents(), epsilon=[1.0, 1.0, 4.0, 8.0]).network
-    assert np.any(guarantee(simulated, live=True).epsilon > [1.0, 1.0, 4.0, 8.0])
+    assert np.any(guarantee(simulated, live).epsilon > [1.0, 1.0, 4.0, 8.0])
 
 
 @pytest.mark.parametrize(
-    ("network", "epsilon", "message"),
+    ("network", "claim", "epsilon", "message"),
     [
-        (noisy(noise_std=0.0), 2.0, "noise_std is 0 everywhere"),
-        (noisy(), [1.0, 2.0], "epsilon has 2 values for 4 devices"),
-        (noisy(), -1.0, "epsilon=-1 must be > 0"),
-        (noisy(neighbours="remove", dimension=R), 1e-3, "the smallest ε that can is"),
+        (noisy(noise_std=0.0), Claim(), 2.0, "noise_std is 0 everywhere"),
+        (noisy(), Claim(), [1.0, 2.0], "epsilon has 2 values for 4 devices"),
+        (noisy(), Claim(), -1.0, "epsilon=-1 must be > 0"),
+        (noisy(), Claim(neighbours=Neighbours.REMOVE), 1e-3, "the smallest ε that can is"),
     ],
 )
-def test_what_cannot_be_met_is_refused(network, epsilon, message):
+def test_what_cannot_be_met_is_refused(network, claim, epsilon, message):
     with pytest.raises(ValueError, match=message):
-        design(network, some_latents(), epsilon=epsilon)
+        design(network, some_latents(), claim, epsilon=epsilon)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 from airpool.account.guarantee import guarantee
-from airpool.evaluation.design.heterogeneous import WAYS, designed
 from airpool.network import Network
+from airpool_lab.paper.figures.fig_hetero_16 import WAYS, designed
 
 
 def test_each_way_turns_only_its_own_knob():

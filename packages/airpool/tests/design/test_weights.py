@@ -1,8 +1,6 @@
 """Weights under per-device targets: optimal by KKT, by another solver and by brute force; never above a target."""
 
-import inspect
 from dataclasses import replace
-from typing import Any, get_overloads
 
 import numpy as np
 import pytest
@@ -15,8 +13,8 @@ from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
 from airpool.evaluation.design.qp import Quadratic, kkt_residual, solve
 from airpool.evaluation.design.weights import InfeasibleError, design, largest_weight, quadratic, scaled_error
-from airpool.evaluation.theory.mse import error, pooled
-from airpool.network import Channel, Devices, Network, Threshold
+from airpool.evaluation.mse import error, pooled
+from airpool.network import Channel, Claim, Devices, Neighbours, Network, Threshold
 from airpool.privacy.calibrate import largest_shift
 from airpool.privacy.device import Aggregate
 from airpool.privacy.device import epsilon as device_epsilon
@@ -231,20 +229,26 @@ def test_the_largest_shift_without_noise_is_none_and_of_the_silent_any():
 
 
 @pytest.mark.parametrize(
-    "given", [{}, {"neighbours": "replace"}, {"cover_noise": True}, {"inferences": 5, "participation": 1.0}]
+    ("given", "claim"),
+    [
+        ({}, Claim()),
+        ({}, Claim(neighbours=Neighbours.REPLACE)),
+        ({"cover_noise": True}, Claim()),
+        ({"participation": 1.0}, Claim(inferences=5)),
+    ],
 )
-def test_the_largest_weight_is_what_calibrate_finds(given):
+def test_the_largest_weight_is_what_calibrate_finds(given, claim):
     net = Network.uniform(**{"num_devices": 2, "noise_std": 0.3, "participation": 0.8} | given)
     target = [0.5, 3.0]
-    by_calibrate = calibrate(net, epsilon=target, knob="weight").devices.column("weight")
-    assert largest_weight(net, target) == pytest.approx(by_calibrate, rel=1e-7)
+    by_calibrate = calibrate(net, claim, epsilon=target, adjust="weight").devices.column("weight")
+    assert largest_weight(net, claim, target) == pytest.approx(by_calibrate, rel=1e-7)
 
 
 def test_at_a_fixed_gamma_no_weight_is_beyond_the_power():
     net = Network.uniform(num_devices=3, noise_std=0.1, dimension=4, channel=Channel(gamma=30.0))
-    upper = largest_weight(net, 1e3)
+    upper = largest_weight(net, Claim(), 1e3)
     link_of(replace(net, devices=replace(net.devices, weight=tuple(upper))))
-    assert np.all(upper < largest_weight(replace(net, channel=Channel()), 1e3))
+    assert np.all(upper < largest_weight(replace(net, channel=Channel()), Claim(), 1e3))
 
 
 # The design
@@ -274,14 +278,14 @@ def test_every_design_keeps_every_promise(seed, normalise, fading, gamma, neighb
         power_dbm=tuple(rng.uniform(20, 30, count)),
     )
     channel = Channel(fading, noise_std=0.5, gamma=gamma, outage=0.2)
-    net = Network(devices, channel=channel, dimension=R, neighbours=neighbours)
+    net, claim = Network(devices, channel=channel, dimension=R), Claim(neighbours=neighbours)
     target = rng.uniform(0.5, 10, count)
     try:
-        found = design(net, some_latents(count, seed=seed), epsilon=target.tolist(), normalise=normalise)
+        found = design(net, some_latents(count, seed=seed), claim, epsilon=target.tolist(), normalise=normalise)
     except InfeasibleError:
         return  # see the test of what is possible then
     weight = np.array(found.network.devices.weight)
-    assert np.all(guarantee(found.network).epsilon <= target)
+    assert np.all(guarantee(found.network, claim).epsilon <= target)
     assert np.all(weight <= found.upper)
     assert found.network.devices.epsilon == tuple(target)
     if normalise == "sum":
@@ -374,10 +378,18 @@ def test_latents_and_networks_that_do_not_fit_are_refused():
 
 
 def test_known_colluders_lower_the_limits():
-    z = some_latents(4)
-    alone = design(noisy(), z, epsilon=6.0, colluding=[0, 1])
-    assert np.all(guarantee(alone.network, colluding=[0, 1]).epsilon <= 6.0)
-    assert np.all(alone.upper < largest_weight(noisy(), 6.0))
+    claim = Claim(colluding=(0, 1))
+    alone = design(noisy(), some_latents(4), claim, epsilon=6.0)
+    assert np.all(guarantee(alone.network, claim).epsilon <= 6.0)
+    assert np.all(alone.upper < largest_weight(noisy(), Claim(), 6.0))
+
+
+def test_the_target_of_a_stay_is_met_by_the_stay():
+    stay = Claim(per_event=4)
+    found = design(noisy(), some_latents(4), stay, epsilon=6.0, normalise="free")
+    event = guarantee(found.network, stay).event
+    assert event is not None
+    assert 5.9 < np.max(event.epsilon) <= 6.0
 
 
 def test_calibrated_weights_stay_below_their_targets_where_power_couples_the_devices():
@@ -388,29 +400,27 @@ def test_calibrated_weights_stay_below_their_targets_where_power_couples_the_dev
     for _ in range(30):
         drawn = {name: tuple(rng.uniform(low, high, 4)) for name, (low, high) in ranges.items()}
     net = Network(Devices(4, **drawn), channel=Channel("rayleigh", outage=0.3), dimension=4)  # pyright: ignore
-    met = calibrate(net, knob="weight")
+    met = calibrate(net, adjust="weight")
     assert np.all(guarantee(met).epsilon <= np.array(drawn["epsilon"]))  # pyright: ignore
 
 
 def test_a_design_meets_its_targets_with_the_noise_that_runs():
     net, targets = noisy(channel=Channel(fading="rician", power_rule="backoff")), [1.0, 1.0, 4.0, 8.0]
     z = np.random.default_rng(0).standard_normal((8, 4, net.dimension))
-    settings: Any = ({}, {"inferences": 3})
-    for more in settings:
-        found = design(replace(net, **more), z, epsilon=targets, normalise="free", live=True)
-        spent = guarantee(found.network, live=True).epsilon
+    for ideal in (Claim(), Claim(inferences=3)):
+        live = replace(ideal, live=True)
+        found = design(net, z, live, epsilon=targets, normalise="free")
+        spent = guarantee(found.network, live).epsilon
         assert np.all(spent <= targets)
         assert np.max(spent / targets) > 1 - 1e-6
-        simulated = design(replace(net, **more), z, epsilon=targets, normalise="free").network
-        assert np.any(guarantee(simulated, live=True).epsilon > targets)
+        simulated = design(net, z, ideal, epsilon=targets, normalise="free").network
+        assert np.any(guarantee(simulated, live).epsilon > targets)
 
 
-def test_the_public_function_has_one_signature_for_weights_and_one_for_clip_norms():
+def test_the_public_function_takes_normalise_for_weights_alone():
     z = some_latents(4)
-    for_weights, for_clips = map(inspect.signature, get_overloads(airpool.design))
-    assert set(for_weights.parameters) - set(for_clips.parameters) == {"normalise"}
     assert np.all(airpool.design(noisy(), z, epsilon=6.0, normalise="free").epsilon <= 6.0)
     with pytest.raises(TypeError, match="normalise"):
-        airpool.design(noisy(), z, knob="clip", epsilon=6.0, normalise="free")  # pyright: ignore
+        airpool.design(noisy(), z, knob="clip", epsilon=6.0, normalise="free")
     with pytest.raises(ValueError, match="knob='noise' must be weight or clip"):
         airpool.design(noisy(), z, knob="noise")  # pyright: ignore

@@ -3,15 +3,15 @@
 import pytest
 import torch
 
-from airpool.models.vision import vgg
+from airpool.models.vision import mvcnn
 from airpool.models.vision.features import Images, maps, pooled
 
 
 @pytest.fixture
 def narrow(monkeypatch):
-    monkeypatch.setattr(vgg, "_BLOCKS", ((4,), (4,), (4, 4), (4, 4), (4, 512)))
+    monkeypatch.setattr(mvcnn, "_BLOCKS", ((4,), (4,), (4, 4), (4, 4), (4, 512)))
     torch.manual_seed(0)
-    return vgg.trunk(2).eval()
+    return mvcnn.vgg_trunk(2).eval()
 
 
 @pytest.fixture

@@ -9,19 +9,18 @@ import pytest
 import torch
 
 import airpool
-from airpool._support import tensors as tensor_file
+from airpool._support import files
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import EncodedObjects, held_out
 from airpool.evaluation.plan.candidates import Candidate
 from airpool.evaluation.plan.search import simulated
 from airpool.models.codecs.dense import CodecShape, DenseCodec
 from airpool.models.codecs.training import initial
-from airpool.models.sensors import columns
-from airpool.models.sensors import groups as grouping
-from airpool.models.sensors import heads as sensor_heads
+from airpool.models.sensors import fitted as sensor_heads
+from airpool.models.sensors import fitting
 from airpool.models.sensors import stacking as sensing
 from airpool.models.sensors.fitting import FitRecipe, _beyond_doubt, _settings
-from airpool.network import Network, Ranking
+from airpool.network import Claim, Neighbours, Network, Ranking
 from airpool.protocol.device import clipped
 from airpool.protocol.live import signal
 
@@ -111,7 +110,7 @@ def test_a_plan_is_judged_by_the_vote_itself_which_never_saw_the_validation_obje
     net = airpool.calibrate(Network.uniform(num_devices=K, dimension=CLASSES), epsilon=8)
     held = model.held_out("validation", codec="vote")
     plain = evaluate(EncodedObjects(held.latents, held.labels, model.codec("vote").server), net, trials=5)
-    found = simulated(Candidate("vote"), net, model, trials=5, seed=0)
+    found = simulated(Candidate("vote"), net, Claim(), model, trials=5, seed=0)
     assert found.accuracy == plain.accuracy_mean
 
 
@@ -126,14 +125,14 @@ def test_the_same_arguments_give_the_same_model(model):
 def test_groups_stay_together_and_every_part_has_each_class():
     labels = np.repeat(np.arange(4), 50)
     groups = np.arange(200) // 5  # ten of each class
-    parts = grouping.split(labels, groups, None, seed=0)
+    parts = fitting.dealt_out(labels, groups, None, seed=0)
     assert all(len(set(parts[groups == each])) == 1 for each in range(40))
     for part, share in (("train", 30), ("validation", 10), ("test", 10)):
         assert np.bincount(labels[parts == part]).tolist() == [share] * 4
 
 
 def test_folds_keep_groups_together_too():
-    fold = grouping.folds(np.zeros(12, dtype=int), np.arange(12) // 2, seed=0)
+    fold = fitting.folds(np.zeros(12, dtype=int), np.arange(12) // 2, seed=0)
     assert all(len(set(fold[2 * k : 2 * k + 2])) == 1 for k in range(6))
     assert sorted(set(fold.tolist())) == [0, 1, 2]
 
@@ -204,20 +203,20 @@ def test_a_codec_fitted_to_one_budget_is_told_that_noise_whatever_there_is(saved
 
 
 def test_labels_in_bytes_are_text_and_numbers_keep_their_order():
-    assert columns.classes(np.array([b"a", b"b"]), 2)[0] == ("a", "b")
-    assert columns.classes(np.array([10, 9, 2], dtype=object), 3)[0] == ("2", "9", "10")
+    assert fitting.class_of(np.array([b"a", b"b"]), 2)[0] == ("a", "b")
+    assert fitting.class_of(np.array([10, 9, 2], dtype=object), 3)[0] == ("2", "9", "10")
 
 
 def test_codec_and_vote_are_compared_at_the_same_epsilon():
-    net = Network.uniform(num_devices=K, neighbours="remove")
-    found = {r: _settings(net, K, r, [60.0])[0].network for r in (2, 30)}
+    net, claim = Network.uniform(num_devices=K), Claim(neighbours=Neighbours.REMOVE)
+    found = {r: _settings(net, claim, K, r, [60.0])[0].network for r in (2, 30)}
     for r, each in found.items():
         assert each.dimension == r
-        assert airpool.guarantee(each).worst == pytest.approx(60, rel=1e-3)
+        assert airpool.guarantee(each, claim).worst == pytest.approx(60, rel=1e-3)
 
 
 def test_the_guide_reads_a_csv_file_whatever_the_order_of_its_rows(tmp_path, monkeypatch):
-    guide = (Path(__file__).parents[2] / "docs" / "howto" / "sensors.md").read_text("utf-8")
+    guide = (Path(__file__).parents[4] / "docs" / "howto" / "sensors.md").read_text("utf-8")
     code = guide.partition("From a **CSV** file")[2].split("```")[1].removeprefix("python\n")
     code = code.partition('with open("measured.csv", "w"')[0] + code[code.index('with open("measured.csv", newline') :]
     features, labels = data(sensors=2, width=3)
@@ -312,7 +311,7 @@ def test_a_file_gives_the_same_model_again(model, saved):
 def test_what_is_encoded_live_is_what_is_kept(model):
     features, labels = data()
     kept = model.held_out("test", codec="compact")
-    rows = grouping.split(labels, np.arange(120), None, seed=0) == "test"
+    rows = fitting.dealt_out(labels, np.arange(120), None, seed=0) == "test"
     assert torch.allclose(model.encode(features[rows], codec="compact"), kept.latents, atol=0.01)
 
 
@@ -323,14 +322,14 @@ def test_a_file_serves_schemes_that_select(saved):
 
 
 def test_a_file_without_a_part_is_damaged(saved, tmp_path):
-    tensors, header = tensor_file.read(saved)
+    tensors, header = files.read_tensors(saved)
     for name, tensor in tensors.items():
-        tensor_file.write(tmp_path / "bad.safetensors", {**tensors, name: tensor[..., 1:]}, header)
+        files.write_tensors(tmp_path / "bad.safetensors", {**tensors, name: tensor[..., 1:]}, header)
         with pytest.raises(ValueError, match=r"bad\.safetensors: "):
             airpool.load(tmp_path / "bad.safetensors")
     for change in ({"codecs": []}, {"codecs": {}}, {"classes": ["a"]}, {"widths": [F]}, {"widths": []}):
         about = {**header["about"], "model": header["about"]["model"] | change}
-        tensor_file.write(tmp_path / "bad.safetensors", tensors, {"about": about})
+        files.write_tensors(tmp_path / "bad.safetensors", tensors, {"about": about})
         with pytest.raises(ValueError, match=r"bad\.safetensors: "):
             airpool.load(tmp_path / "bad.safetensors")
 

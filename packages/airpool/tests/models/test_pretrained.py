@@ -9,7 +9,7 @@ import pytest
 import torch
 
 import airpool
-from airpool.account.calibration import calibrate_claim
+from airpool.account import theorem1
 from airpool.models import assets, pretrained
 from airpool.models.heads import expected_calibration_error
 from airpool.models.vision import shapes
@@ -74,7 +74,8 @@ def test_the_shipped_latents_give_the_shipped_accuracy(model, codec, epsilon):
 
 
 def test_the_paper_codec_gives_its_shipped_accuracy_under_theorem_1(model):
-    network = calibrate_claim(airpool.Network.uniform(num_devices=12, dimension=784, participation=0.9), epsilon=10.0)
+    paper = airpool.Network.uniform(num_devices=12, dimension=784, participation=0.9)
+    network = theorem1.calibrate(paper, epsilon=10.0)
     objects = model.held_out("test", codec="q16")
     some = replace(objects, latents=objects.latents[::4], labels=objects.labels[::4])
     shipped = model.manifest["results"]["q16"]["t10"]["mean"]

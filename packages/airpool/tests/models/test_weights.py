@@ -12,7 +12,7 @@ from safetensors.torch import load_file, save_file
 
 from airpool._support.version import __version__
 from airpool.models import weights
-from airpool.models.vision import vgg
+from airpool.models.vision import mvcnn
 from airpool.models.vision.mvcnn import MVCNN, Architecture
 
 THREE = Architecture(num_classes=3, head="mlp")
@@ -20,7 +20,7 @@ THREE = Architecture(num_classes=3, head="mlp")
 
 @pytest.fixture(autouse=True)
 def narrow(monkeypatch):
-    monkeypatch.setattr(vgg, "_BLOCKS", ((8,), (8,), (8, 8), (8, 8), (8, 512)))
+    monkeypatch.setattr(mvcnn, "_BLOCKS", ((8,), (8,), (8, 8), (8, 8), (8, 512)))
 
 
 @pytest.fixture

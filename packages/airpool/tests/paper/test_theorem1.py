@@ -5,10 +5,10 @@ from math import exp, log, sqrt
 import numpy as np
 import pytest
 
-from airpool.paper.formulas import lemma
-from airpool.paper.formulas.theorem1 import claim, slack
+from airpool.account.theorem1 import claim, slack
 from airpool.privacy.device import Aggregate, delta, epsilon
 from airpool.schemes.threshold import participation
+from airpool_lab.paper.formulas import theorem3
 
 PAPER = {"weight": [1 / 12] * 12, "clip_norm": 100, "noise_std": sqrt(0.1), "participation": 0.9, "delta": 1e-5}
 
@@ -96,8 +96,8 @@ def test_where_the_papers_figures_lie_the_claim_is_loose():
 @pytest.mark.parametrize(("score", "threshold", "expected"), [(0.758, 0.5, 0.2641), (0.740, 0.3, 0.1134)])
 def test_table_1_is_reproduced_by_the_formula_behind_it(score, threshold, expected):
     p = participation(score, threshold=threshold, score_noise_std=sqrt(0.1))
-    assert lemma.score_epsilon(p) == pytest.approx(expected, abs=1e-3)
+    assert theorem3.score_epsilon(p) == pytest.approx(expected, abs=1e-3)
 
 
 def test_scheme_2_2_has_the_full_epsilon_of_the_scores():
-    assert lemma.score_epsilon(1.0) == pytest.approx(0.9)
+    assert theorem3.score_epsilon(1.0) == pytest.approx(0.9)

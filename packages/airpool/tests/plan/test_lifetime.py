@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 from typer.testing import CliRunner
 
-from airpool import Channel, Network, guarantee, load
+from airpool import Channel, Claim, Network, guarantee, load
 from airpool.account.lifetime import lifetime, stream_epsilon
 from airpool.cli import app
 from airpool.evaluation.plan import Wanted, life_plan
@@ -40,7 +40,7 @@ def test_every_way_keeps_cap_and_budget(found):
     for way in (found.best, *found.others):
         net = way.network
         assert guarantee(net).worst <= (2.0 if net.slots.count > 1 else 8.0)
-        assert stream_epsilon(net, way.life.at_least * net.slots.count) <= 8.0
+        assert stream_epsilon(net, Claim(), way.life.at_least * net.slots.count) <= 8.0
         assert way.on_average >= way.life.at_least
         assert way.life == lifetime(net, epsilon=8.0, mean_slots=way.mean_slots)
 
@@ -61,13 +61,13 @@ def test_a_number_of_inferences_is_lasted_for_on_average(model):
 
 
 def test_cap_and_budget_are_kept_by_the_noise_that_runs(model):
-    given = replace(TWELVE, channel=Channel(fading="rician", power_rule="backoff"))
-    found = life_plan(given, model=model, wanted=Wanted(8.0, inferences=4, slots=4), live=True)
+    given, live = replace(TWELVE, channel=Channel(fading="rician", power_rule="backoff")), Claim(live=True)
+    found = life_plan(given, live, model=model, wanted=Wanted(8.0, inferences=4, slots=4))
     for way in (found.best, *found.others):
         net = way.network
-        assert guarantee(net, live=True).worst <= 8.0
-        assert stream_epsilon(net, way.life.at_least * net.slots.count, live=True) <= 8.0
-        assert way.row()["cap_epsilon"] == guarantee(net, live=True).worst
+        assert guarantee(net, live).worst <= 8.0
+        assert stream_epsilon(net, live, way.life.at_least * net.slots.count) <= 8.0
+        assert way.row()["cap_epsilon"] == guarantee(net, live).worst
     assert found.record()["live"]
 
 
@@ -107,7 +107,7 @@ def test_the_command_says_what_is_promised_and_what_is_not(tmp_path):
     data = json.loads(CliRunner().invoke(app, [*asked, "--json"]).stdout)
     assert data["promised"] == ["budget_epsilon", "cap_epsilon", "inferences_at_least"]
     assert data["best"]["inferences_at_least"] <= data["best"]["inferences_on_average"]
-    assert replace(network_file.read(out), inferences=1) == network_file.read(out)
+    assert network_file.read_claim(out) == Claim()
 
 
 def test_the_command_refuses_what_the_plan_decides(refused):

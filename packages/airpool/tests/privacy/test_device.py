@@ -9,9 +9,14 @@ from dp_accounting.pld import pld_pmf
 from dp_accounting.pld import privacy_loss_distribution as pld
 from scipy.optimize import brentq
 
+from airpool.account.views import Situation, beside
+from airpool.network import Claim, Network
 from airpool.privacy import device, gaussian
 from airpool.privacy import floor as floor_module
-from airpool.privacy.device import Aggregate, epsilon, local_epsilon
+from airpool.privacy.aggregate import ratio
+from airpool.privacy.device import Aggregate, epsilon
+from airpool.privacy.epsilon import epsilon as epsilon_of
+from airpool.privacy.leak import Times, gaussians
 
 DELTA = 1e-5
 UNLIKE = Aggregate(
@@ -27,6 +32,12 @@ def like(count, *, shift, std, p, **rest):
 
 def upper(aggregate, neighbours: str = "zero-out", delta=DELTA):
     return epsilon(aggregate, delta, neighbours=neighbours).upper
+
+
+def local_epsilon(aggregate, inferences=1):
+    """ε where no other device's noise counts."""
+    own = gaussians(ratio(aggregate.distance("zero-out"), np.sqrt(aggregate.variance)))
+    return epsilon_of(Times(inferences, own), DELTA)
 
 
 def enumerated_delta(aggregate, k, eps, neighbours="zero-out", gone=()):
@@ -94,7 +105,7 @@ def test_the_papers_defaults_have_the_reference_epsilon_and_break_the_papers_cla
 def test_device_and_local_epsilon_differ_as_the_reference_says():
     net = like(12, shift=1 / 12, std=0.08975, p=1.0)
     assert upper(net)[0] == pytest.approx(0.9999394235, rel=1e-9)
-    assert local_epsilon(net, DELTA)[0] == pytest.approx(4.017809984, rel=1e-9)
+    assert local_epsilon(net)[0] == pytest.approx(4.017809984, rel=1e-9)
 
 
 def test_one_colluder_out_of_unequal_ones_is_the_worst_one():
@@ -261,7 +272,7 @@ def test_a_device_without_noise_of_its_own_is_exposed_when_all_noisy_ones_may_be
 
 def test_a_device_alone_has_its_local_epsilon():
     net = Aggregate(np.array([0.3]), np.array([0.5]), np.ones(1))
-    assert upper(net) == pytest.approx(local_epsilon(net, DELTA))
+    assert upper(net) == pytest.approx(local_epsilon(net))
 
 
 def test_orthogonal_access_leaves_each_device_its_own_noise():
@@ -287,13 +298,14 @@ def test_epsilon_falls_when_a_noisy_device_joins():
 
 
 def test_local_epsilon_of_many_inferences_is_that_of_one_with_mu_grown_by_their_root():
-    assert local_epsilon(UNLIKE, DELTA, inferences=9) == pytest.approx(
+    assert local_epsilon(UNLIKE, inferences=9) == pytest.approx(
         gaussian.epsilon(3 * UNLIKE.shift / np.sqrt(UNLIKE.variance), DELTA)
     )
 
 
 def test_local_epsilon_of_removal_is_infinite():
-    assert (local_epsilon(UNLIKE, DELTA, neighbours="remove") == np.inf).all()
+    situation = Situation(Network.uniform(num_devices=5), Claim(neighbours="remove"), UNLIKE, 1)
+    assert epsilon_of(beside(situation), DELTA).tolist() == [np.inf] * 5
 
 
 # Many devices

@@ -5,10 +5,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from airpool.privacy import calibrate, compose, device, game, linear, noise, sampled, sums, unaligned
+from airpool.privacy import calibrate, compose, device, leak, noise, sampled, sums, unaligned
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.law import Arrivals, Strength
 from airpool.privacy.renyi import LossMoments
+from airpool_lab.waveform import reception
 
 
 def test_a_negative_number_of_absent_devices_is_named():
@@ -40,7 +41,7 @@ def test_cutting_a_computation_into_pieces_changes_nothing(monkeypatch):
     rng = np.random.default_rng(3)
     net = Aggregate(rng.uniform(0.5, 1, 5), rng.uniform(0.5, 1, 5), rng.uniform(0.5, 1, 5))
     whole = device.epsilon(net, 1e-5)
-    monkeypatch.setattr(game, "_CHUNK", 8)
+    monkeypatch.setattr(leak, "_CHUNK", 8)
     assert device.epsilon(net, 1e-5).upper == pytest.approx(whole.upper, rel=1e-12)
 
 
@@ -55,11 +56,11 @@ def test_the_least_factor_is_the_answer_where_no_smaller_one_may_be_asked_for():
 
 def test_an_adversary_with_every_sample_sees_the_leverage_of_a_linear_map():
     one: Any = np.array([[1.0 + 0j]])
-    aligned = linear.leverages([one, one], [0.5 * one, 1.0 * one], receiver=0.0)
+    aligned = reception.leverages([one, one], [0.5 * one, 1.0 * one], receiver=0.0)
     assert aligned == pytest.approx(np.full(2, 1 / 1.25))
     apart: list[Any] = [np.array([[1.0 + 0j], [0.0]]), np.array([[0.0 + 0j], [1.0]])]
-    assert linear.leverages(apart, [0.5 * apart[0], 2.0 * apart[1]], receiver=0.0) == pytest.approx([4.0, 0.25])
-    assert np.all(np.isinf(linear.leverages(apart, [0 * apart[0], 0 * apart[1]])))
+    assert reception.leverages(apart, [0.5 * apart[0], 2.0 * apart[1]], receiver=0.0) == pytest.approx([4.0, 0.25])
+    assert np.all(np.isinf(reception.leverages(apart, [0 * apart[0], 0 * apart[1]])))
 
 
 def test_sums_of_nothing_are_nothing():

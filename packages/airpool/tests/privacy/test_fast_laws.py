@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from scipy.special import rel_entr
 
-from airpool.privacy import game, gaussian, unaligned
+from airpool.privacy import gaussian, leak, unaligned
 from airpool.privacy.law import Strength
 from airpool.privacy.sampled import _most_likely, around
 
@@ -85,7 +85,7 @@ def test_blocks_that_do_not_decide_change_nothing(epsilon, block):
     blocks = np.add.reduceat(mass, np.arange(0, 5_000, block), axis=1)
     eps = np.full((3, 1), epsilon)
     plain = np.einsum("ij,ij->i", mass, gaussian.delta(eps, mu))
-    up, down = (game._decided(eps, mu, mass, blocks, block, up=side) for side in (True, False))
+    up, down = (leak._by_blocks(eps, mu, mass, blocks, block, up=side) for side in (True, False))
     np.testing.assert_allclose(up, plain, rtol=2e-12)
     assert np.all(up >= plain * (1 - 1e-14))
     assert np.all(down <= plain * (1 + 1e-14))

@@ -8,7 +8,7 @@ from dp_accounting.pld import privacy_loss_distribution as pld
 from hypothesis import given
 from hypothesis import strategies as st
 
-from airpool.paper.formulas import theorem1
+from airpool.account import theorem1
 from airpool.privacy import gaussian
 
 MULTIPLIERS = [

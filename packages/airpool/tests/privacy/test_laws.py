@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
-from airpool.network import Channel, Devices, Network
+from airpool.network import Channel, Claim, Devices, Network
 from airpool.privacy import device, gaussian
+from airpool.privacy.aggregate import ratio
 from airpool.privacy.calibrate import UnreachableError
-from airpool.privacy.device import Aggregate
-from airpool.privacy.game import solve
-from airpool.privacy.object import object_game
+from airpool.privacy.device import Aggregate, of_object
+from airpool.privacy.leak import ends
 
 # Two runs of the same search agree to this; the laws are exact.
 ROUNDING = 1e-9
@@ -38,9 +38,9 @@ def aggregates(draw, least=1, **rest):
 
 
 @st.composite
-def networks(draw):
+def asked(draw):
     net = draw(aggregates())
-    return Network(
+    network = Network(
         devices=Devices(
             count=net.num_devices,
             weight=net.shift,
@@ -49,9 +49,8 @@ def networks(draw):
             participation=net.participation,
         ),
         cover_noise=draw(st.booleans()),
-        neighbours=draw(NEIGHBOURS),
-        delta=draw(DELTAS),
     )
+    return network, Claim(delta=draw(DELTAS), neighbours=draw(NEIGHBOURS))
 
 
 def epsilon(aggregate, delta=1e-5, neighbours: str = "zero-out"):
@@ -163,12 +162,13 @@ def test_epsilon_falls_when_a_device_joins(net, std, p, delta):
 def test_replace_costs_more_than_zero_out_and_the_object_more_than_any_device(net, delta):
     zeroed, replaced = epsilon(net, delta), epsilon(net, delta, "replace")
     assert at_most(zeroed, replaced)
-    assert at_most(zeroed, np.broadcast_to(solve(object_game(net), delta).upper, zeroed.shape))
+    assert at_most(zeroed, np.broadcast_to(ends(of_object(net), delta).upper, zeroed.shape))
 
 
 @given(aggregates(), DELTAS, NEIGHBOURS)
 def test_device_epsilon_is_never_above_the_local_one(net, delta, neighbours):
-    assert at_most(epsilon(net, delta, neighbours), device.local_epsilon(net, delta, neighbours=neighbours))
+    local = gaussian.epsilon(ratio(net.distance(neighbours), np.sqrt(net.variance)), delta)
+    assert at_most(epsilon(net, delta, neighbours), local)
 
 
 # What changes nothing
@@ -182,14 +182,15 @@ def test_scaling_features_and_noise_together_changes_nothing(net, scale, delta, 
 
 
 @settings(max_examples=20)
-@given(networks(), st.floats(0.01, 100))
-def test_scaling_weight_and_noise_or_clip_norm_and_noise_together_changes_nothing(network, scale):
-    before = guarantee(network).epsilon
+@given(asked(), st.floats(0.01, 100))
+def test_scaling_weight_and_noise_or_clip_norm_and_noise_together_changes_nothing(asked, scale):
+    network, claim = asked
+    before = guarantee(network, claim).epsilon
     d = network.devices
     std = np.array(d.column("noise_std")) * scale
     for column in ("weight", "clip_norm"):
         changed = replace(d, noise_std=std, **{column: np.array(d.column(column)) * scale})
-        after = guarantee(replace(network, devices=changed)).epsilon
+        after = guarantee(replace(network, devices=changed), claim).epsilon
         assert after == pytest.approx(before, rel=1e-6, abs=1e-9)
 
 
@@ -217,19 +218,20 @@ def test_superposed_access_never_costs_more_than_orthogonal(net, delta, neighbou
 
 
 @settings(max_examples=15)
-@given(networks())
-def test_superposed_networks_never_cost_more_than_orthogonal_ones(network):
+@given(asked())
+def test_superposed_networks_never_cost_more_than_orthogonal_ones(asked):
+    network, claim = asked
     orthogonal = replace(network, channel=Channel(access="orthogonal"))
-    assert at_most(guarantee(network).epsilon, guarantee(orthogonal).epsilon)
+    assert at_most(guarantee(network, claim).epsilon, guarantee(orthogonal, claim).epsilon)
 
 
 # Calibration
 
 
-def met_or_out_of_reach(network, target, knob):
+def met_or_out_of_reach(asked, target, adjust):
     """The calibrated network, or None where the error says that the smallest ε in reach is above the target."""
     try:
-        return calibrate(network, epsilon=target, knob=knob)
+        return calibrate(*asked, epsilon=target, adjust=adjust)
     except UnreachableError as error:
         if error.smallest <= target:
             pytest.fail(f"{error.smallest} is within {target}")
@@ -237,24 +239,25 @@ def met_or_out_of_reach(network, target, knob):
 
 
 @settings(max_examples=15)
-@given(networks(), st.floats(0.05, 20))
-def test_calibrated_noise_never_exceeds_the_target(network, target):
-    met = met_or_out_of_reach(network, target, "noise")
-    assert met is None or guarantee(met).worst <= target
+@given(asked(), st.floats(0.05, 20))
+def test_calibrated_noise_never_exceeds_the_target(asked, target):
+    met = met_or_out_of_reach(asked, target, "noise")
+    assert met is None or guarantee(met, asked[1]).worst <= target
 
 
 @settings(max_examples=6)
-@given(networks(), st.floats(0.05, 20), st.sampled_from(["weight", "clip"]))
-def test_calibrated_weights_and_clip_norms_never_exceed_the_target(network, target, knob):
-    met = met_or_out_of_reach(network, target, knob)
-    assert met is None or guarantee(met).worst <= target
+@given(asked(), st.floats(0.05, 20), st.sampled_from(["weight", "clip"]))
+def test_calibrated_weights_and_clip_norms_never_exceed_the_target(asked, target, adjust):
+    met = met_or_out_of_reach(asked, target, adjust)
+    assert met is None or guarantee(met, asked[1]).worst <= target
 
 
 @settings(max_examples=10)
-@given(networks(), st.data())
-def test_noise_shared_by_need_never_exceeds_any_target(network, data):
+@given(asked(), st.data())
+def test_noise_shared_by_need_never_exceeds_any_target(asked, data):
+    network, claim = asked
     count = network.devices.count
     targets = data.draw(st.lists(st.floats(0.05, 20), min_size=count, max_size=count))
     assume(max(network.devices.column("weight")) > 0)
-    met = calibrate(network, epsilon=targets, per_device=True)
-    assert (guarantee(met).epsilon <= targets).all()
+    met = calibrate(network, claim, epsilon=targets, per_device=True)
+    assert (guarantee(met, claim).epsilon <= targets).all()

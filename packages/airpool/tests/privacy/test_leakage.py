@@ -14,8 +14,8 @@ from airpool.account.guarantee import guarantee, score_epsilon
 from airpool.network import Network, Threshold
 from airpool.privacy import device, gaussian
 from airpool.privacy.device import Aggregate
-from airpool.privacy.game import solve
-from airpool.privacy.leakage import Decision, ranking_game, threshold_game
+from airpool.privacy.leak import ends
+from airpool.privacy.leakage import Decision, by_ranking, by_threshold
 
 DELTA = 1e-5
 TWELVE = Aggregate(np.full(12, 1 / 12), np.full(12, 0.05**2), np.ones(12))
@@ -26,12 +26,12 @@ def threshold(low, high, std, at):
     return Decision(np.asarray(low, dtype=float), np.asarray(high, dtype=float), np.asarray(std, dtype=float), at)
 
 
-def epsilon(game, delta=DELTA):
-    return solve(game, delta).upper
+def epsilon(leak, delta=DELTA):
+    return ends(leak, delta).upper
 
 
-def delta_of(game, eps, kind=0):
-    return float(game.delta(kind, np.array([float(eps)]), "forward")[0])
+def delta_of(leak, eps, kind=0):
+    return float(leak.curve(kind, np.array([float(eps)]), "forward")[0])
 
 
 # Scheme 2.1
@@ -40,20 +40,20 @@ def delta_of(game, eps, kind=0):
 def test_a_threshold_has_the_reference_epsilon_with_the_others_as_rare_as_their_scores_allow():
     scheme = threshold(0, 0.5, 0.316227766, 0.3)
     assert np.exp(scheme.log_participation(np.asarray(0.5))[0]) == pytest.approx(0.2635446284, rel=1e-9)
-    assert epsilon(threshold_game(TWELVE, scheme)) == pytest.approx(np.full(12, 7.644042567), rel=1e-8)
+    assert epsilon(by_threshold(TWELVE, scheme)) == pytest.approx(np.full(12, 7.644042567), rel=1e-8)
 
 
 def test_a_threshold_has_the_reference_epsilon_where_the_others_take_part_with_0_9():
     fixed = 0.3 - 0.316227766 * ndtri(0.9)
     low, high = np.full(12, fixed), np.full(12, fixed)
     low[0], high[0] = 0.0, 0.5
-    found = epsilon(threshold_game(TWELVE, threshold(low, high, 0.316227766, 0.3)))
+    found = epsilon(by_threshold(TWELVE, threshold(low, high, 0.316227766, 0.3)))
     assert found[0] == pytest.approx(3.198379965, rel=1e-8)
 
 
 def test_the_papers_table_2_gives_a_silent_device_away():
     scheme = threshold(0, 5.321928095, 0.1, 5.0)
-    assert (epsilon(threshold_game(TWELVE, scheme)) == np.inf).all()
+    assert (epsilon(by_threshold(TWELVE, scheme)) == np.inf).all()
     speaks = [float(scheme.log_participation(np.asarray(u))[0]) for u in (0.0, 5.321928095)]
     assert speaks[0] - speaks[1] == pytest.approx(7.35, abs=0.005)
 
@@ -78,53 +78,53 @@ def hockey_stick(aggregate, k, scheme, scores, eps):
 
 @pytest.mark.parametrize("eps", [0.0, 0.3, 1.0, 2.5])
 @pytest.mark.parametrize("at", [-0.2, 0.3, 0.9])
-def test_a_threshold_game_is_the_worst_of_the_four_pairs_of_extreme_scores(at, eps):
+def test_the_leak_of_a_threshold_is_the_worst_of_the_four_pairs_of_extreme_scores(at, eps):
     scheme = threshold(0.0, 0.8, 0.4, at)
-    game = threshold_game(THREE, scheme)
+    leak = by_threshold(THREE, scheme)
     for k in range(3):
         worst = max(hockey_stick(THREE, k, scheme, pair, eps) for pair in product((0.0, 0.8), repeat=2))
-        assert delta_of(game, eps, kind=int(game.of_device[k])) == pytest.approx(worst, rel=1e-5, abs=1e-7)
+        assert delta_of(leak, eps, kind=int(leak.of_device[k])) == pytest.approx(worst, rel=1e-5, abs=1e-7)
 
 
 @pytest.mark.parametrize("eps", [0.2, 1.5])
 def test_scores_inside_the_range_leak_less_than_those_at_its_ends(eps):
     scheme = threshold(0.0, 0.8, 0.4, 0.3)
-    game = threshold_game(THREE, scheme)
+    leak = by_threshold(THREE, scheme)
     rng = np.random.default_rng(12)
     for pair in rng.uniform(0.0, 0.8, (25, 2)):
-        assert hockey_stick(THREE, 0, scheme, pair, eps) <= delta_of(game, eps, kind=int(game.of_device[0])) + 1e-7
+        assert hockey_stick(THREE, 0, scheme, pair, eps) <= delta_of(leak, eps, kind=int(leak.of_device[0])) + 1e-7
 
 
 def test_others_who_take_part_more_often_only_help():
     """What the adversary hears of the others is rarest at their highest scores, and that is what is assumed."""
     low, high = np.array([0.0, 0.0, 0.0]), np.array([0.8, 0.8, 0.8])
-    worst = epsilon(threshold_game(THREE, threshold(low, high, 0.4, 0.3)))[0]
+    worst = epsilon(by_threshold(THREE, threshold(low, high, 0.4, 0.3)))[0]
     for score in (0.0, 0.4, 0.79):
         fixed_low, fixed_high = low.copy(), high.copy()
         fixed_low[1:], fixed_high[1:] = score, score
-        assert epsilon(threshold_game(THREE, threshold(fixed_low, fixed_high, 0.4, 0.3)))[0] <= worst
+        assert epsilon(by_threshold(THREE, threshold(fixed_low, fixed_high, 0.4, 0.3)))[0] <= worst
 
 
 def test_scores_that_cannot_differ_leave_scheme_1_with_the_participation_they_give():
     scheme = threshold(0.5, 0.5, 0.4, 0.3)
     p = float(stats.norm.cdf(-0.5))
     plain = device.epsilon(replace(THREE, participation=np.full(3, p)), DELTA).upper
-    assert epsilon(threshold_game(THREE, scheme)) == pytest.approx(plain, rel=1e-9)
+    assert epsilon(by_threshold(THREE, scheme)) == pytest.approx(plain, rel=1e-9)
 
 
 def test_a_threshold_that_everybody_passes_leaves_scheme_1_with_everybody_speaking():
     plain = device.epsilon(THREE, DELTA).upper
-    assert epsilon(threshold_game(THREE, threshold(0, 1, 0.1, 1e6))) == pytest.approx(plain, rel=1e-9)
+    assert epsilon(by_threshold(THREE, threshold(0, 1, 0.1, 1e6))) == pytest.approx(plain, rel=1e-9)
 
 
 def test_a_threshold_that_nobody_passes_leaks_nothing():
-    assert epsilon(threshold_game(THREE, threshold(0, 1, 0.1, -1e6))).tolist() == [0, 0, 0]
+    assert epsilon(by_threshold(THREE, threshold(0, 1, 0.1, -1e6))).tolist() == [0, 0, 0]
 
 
 def test_without_noise_on_the_scores_the_decision_itself_tells():
-    assert (epsilon(threshold_game(THREE, threshold(0, 1, 0, 0.5))) == np.inf).all()
-    assert epsilon(threshold_game(THREE, threshold(0, 1, 0, 1.5))) == pytest.approx(device.epsilon(THREE, DELTA).upper)
-    assert epsilon(threshold_game(THREE, threshold(0, 1, 0, -0.5))).tolist() == [0, 0, 0]
+    assert (epsilon(by_threshold(THREE, threshold(0, 1, 0, 0.5))) == np.inf).all()
+    assert epsilon(by_threshold(THREE, threshold(0, 1, 0, 1.5))) == pytest.approx(device.epsilon(THREE, DELTA).upper)
+    assert epsilon(by_threshold(THREE, threshold(0, 1, 0, -0.5))).tolist() == [0, 0, 0]
 
 
 SCALES = st.one_of(st.just(0.0), st.floats(-6, 6).map(lambda x: 10.0**x))
@@ -141,40 +141,40 @@ SCALES = st.one_of(st.just(0.0), st.floats(-6, 6).map(lambda x: 10.0**x))
 def test_no_threshold_however_far_gives_anything_but_a_number(at, std, width, noise, neighbours, cover_noise):
     net = replace(THREE, variance=THREE.variance * noise, cover_noise=cover_noise)
     scheme = threshold(0.0, width, std, at)
-    game = threshold_game(net, scheme, neighbours)
-    found = epsilon(game)
+    leak = by_threshold(net, scheme, neighbours)
+    found = epsilon(leak)
     assert not np.isnan(found).any()
     assert (found >= 0).all()
     for k in range(3):
         if 0 < found[k] < np.inf:
             # The search compares logarithms, whose last digit is worth 1e-14 of δ.
-            assert delta_of(game, found[k], kind=int(game.of_device[k])) <= DELTA * (1 + 1e-13)
+            assert delta_of(leak, found[k], kind=int(leak.of_device[k])) <= DELTA * (1 + 1e-13)
 
 
 def test_under_cover_noise_everybodys_noise_is_there_whoever_speaks():
     scheme = threshold(0.2, 0.2, 0.4, 0.3)
     p = float(stats.norm.cdf(0.25))
-    game = threshold_game(replace(THREE, cover_noise=True), scheme)
+    leak = by_threshold(replace(THREE, cover_noise=True), scheme)
     mu = THREE.shift / np.sqrt(THREE.variance.sum())
     for k in range(3):
         expected = p * float(gaussian.delta(1.0, mu[k]))
-        assert delta_of(game, 1.0, kind=int(game.of_device[k])) == pytest.approx(expected, rel=1e-9)
+        assert delta_of(leak, 1.0, kind=int(leak.of_device[k])) == pytest.approx(expected, rel=1e-9)
 
 
 def test_colluders_and_dropouts_raise_the_cost_of_a_threshold():
     scheme = threshold(0, 0.5, 0.3, 0.8)
-    found = [epsilon(threshold_game(replace(TWELVE, absent=n), scheme))[0] for n in range(4)]
+    found = [epsilon(by_threshold(replace(TWELVE, absent=n), scheme))[0] for n in range(4)]
     assert found == sorted(found)
     assert found[0] < found[3]
-    named = epsilon(threshold_game(replace(TWELVE, colluding=(1, 2, 3)), scheme))[0]
+    named = epsilon(by_threshold(replace(TWELVE, colluding=(1, 2, 3)), scheme))[0]
     assert named == pytest.approx(found[3], rel=1e-9)
 
 
-def test_outage_counts_for_everybodys_noise_in_a_threshold_game():
+def test_outage_counts_for_everybodys_noise_at_a_threshold():
     """A device in outage is silent whatever its score: the others hear its noise that much more rarely."""
     scheme = threshold(0, 0.5, 0.3, 0.6)
     like = Aggregate(np.full(3, 0.3), np.full(3, 0.09), np.ones(3), presence=np.array([0.5, 1.0, 0.8]))
-    found = epsilon(threshold_game(like, scheme), delta=1e-3)
+    found = epsilon(by_threshold(like, scheme), delta=1e-3)
     for k in range(3):
         rarest = float(stats.norm.cdf(0.1 / 0.3)) * np.delete(like.presence, k)
 
@@ -194,13 +194,14 @@ def test_outage_counts_for_everybodys_noise_in_a_threshold_game():
 
 def test_outage_takes_the_others_noise_out_of_a_ranking():
     net = replace(THREE, presence=np.array([1.0, 0.99, 1.0]))
-    game = ranking_game(net, score_range=np.asarray(0.0), score_noise_std=np.asarray(1.0), num_selected=3)
-    assert epsilon(game) == pytest.approx(gaussian.epsilon(THREE.shift / np.sqrt(THREE.variance), DELTA), rel=1e-9)
+    leak = by_ranking(net, score_range=np.asarray(0.0), score_noise_std=np.asarray(1.0), num_selected=3)
+    assert epsilon(leak) == pytest.approx(gaussian.epsilon(THREE.shift / np.sqrt(THREE.variance), DELTA), rel=1e-9)
 
 
 def test_a_coarser_law_stays_above_the_exact_one():
     scheme = threshold(0, 0.5, 0.3, 0.3)
-    exact, rough = (solve(threshold_game(TWELVE, scheme, cells=cells), DELTA) for cells in (None, 4))
+    leak = by_threshold(TWELVE, scheme)
+    exact, rough = (ends(each, DELTA) for each in (leak, leak.coarse(4)))
     assert (rough.upper >= exact.upper).all()
     assert (rough.lower <= exact.upper).all()
 
@@ -209,17 +210,17 @@ def test_a_coarser_law_stays_above_the_exact_one():
 
 
 def test_a_ranking_is_two_gaussian_releases():
-    game = ranking_game(TWELVE, score_range=np.asarray(0.5), score_noise_std=np.asarray(0.4), num_selected=11)
+    leak = by_ranking(TWELVE, score_range=np.asarray(0.5), score_noise_std=np.asarray(0.4), num_selected=11)
     mu = np.hypot(0.5 / 0.4, (1 / 12) / (0.05 * np.sqrt(11)))
-    assert epsilon(game) == pytest.approx(np.full(12, float(gaussian.epsilon(mu, DELTA))), rel=1e-9)
-    assert game.gaussian == pytest.approx([mu])
+    assert epsilon(leak) == pytest.approx(np.full(12, float(gaussian.epsilon(mu, DELTA))), rel=1e-9)
+    assert leak.gaussian == pytest.approx([mu])
 
 
 def test_the_other_selected_devices_are_those_with_the_least_noise():
     net = Aggregate(np.full(4, 0.5), np.array([0.4, 0.1, 0.3, 0.2]), np.ones(4))
-    game = ranking_game(net, score_range=np.asarray(0.0), score_noise_std=np.asarray(0.4), num_selected=3)
+    leak = by_ranking(net, score_range=np.asarray(0.0), score_noise_std=np.asarray(0.4), num_selected=3)
     variance = np.array([0.4 + 0.1 + 0.2, 0.1 + 0.2 + 0.3, 0.3 + 0.1 + 0.2, 0.2 + 0.1 + 0.3])
-    assert epsilon(game) == pytest.approx(gaussian.epsilon(0.5 / np.sqrt(variance), DELTA), rel=1e-9)
+    assert epsilon(leak) == pytest.approx(gaussian.epsilon(0.5 / np.sqrt(variance), DELTA), rel=1e-9)
 
 
 def drawn_loss(net, scores, *, spread, score_std, num_selected, n, rng):
@@ -252,11 +253,11 @@ def test_the_bound_of_a_ranking_is_above_a_monte_carlo_estimate(num_selected, sc
     n, rng = 100_000, np.random.default_rng([13, num_selected])
     setting = {"spread": 0.4, "score_std": 0.5}
     loss = drawn_loss(THREE, scores, num_selected=num_selected, n=n, rng=rng, **setting)
-    game = ranking_game(THREE, score_range=np.asarray(0.4), score_noise_std=np.asarray(0.5), num_selected=num_selected)
+    leak = by_ranking(THREE, score_range=np.asarray(0.4), score_noise_std=np.asarray(0.5), num_selected=num_selected)
     for eps in (0.1, 0.5, 1.0, 2.0):
         each = np.maximum(-np.expm1(eps - loss), 0.0)
         error = 4 * each.std() / np.sqrt(n)
-        bound = delta_of(game, eps, kind=int(game.of_device[0]))
+        bound = delta_of(leak, eps, kind=int(leak.of_device[0]))
         assert bound >= each.mean() - error
         if exact:
             assert bound <= each.mean() + error
@@ -265,7 +266,7 @@ def test_the_bound_of_a_ranking_is_above_a_monte_carlo_estimate(num_selected, sc
 def test_colluders_raise_the_cost_of_a_ranking_until_only_the_own_noise_is_left():
     found = [
         epsilon(
-            ranking_game(
+            by_ranking(
                 replace(TWELVE, absent=n), score_range=np.asarray(0.5), score_noise_std=np.asarray(0.4), num_selected=4
             )
         )[0]
@@ -279,14 +280,14 @@ def test_colluders_raise_the_cost_of_a_ranking_until_only_the_own_noise_is_left(
 
 def test_without_noise_on_the_scores_a_ranking_tells_unless_they_cannot_differ():
     noiseless = {"score_noise_std": np.asarray(0.0), "num_selected": 2}
-    assert (epsilon(ranking_game(THREE, score_range=np.asarray(0.5), **noiseless)) == np.inf).all()
-    assert (epsilon(ranking_game(THREE, score_range=np.asarray(0.0), **noiseless)) < np.inf).all()
+    assert (epsilon(by_ranking(THREE, score_range=np.asarray(0.5), **noiseless)) == np.inf).all()
+    assert (epsilon(by_ranking(THREE, score_range=np.asarray(0.0), **noiseless)) < np.inf).all()
 
 
 def test_a_ranking_under_cover_noise_counts_everybodys_noise():
     net = replace(THREE, cover_noise=True)
-    game = ranking_game(net, score_range=np.asarray(0.0), score_noise_std=np.asarray(1.0), num_selected=1)
-    assert epsilon(game) == pytest.approx(
+    leak = by_ranking(net, score_range=np.asarray(0.0), score_noise_std=np.asarray(1.0), num_selected=1)
+    assert epsilon(leak) == pytest.approx(
         gaussian.epsilon(THREE.shift / np.sqrt(THREE.variance.sum()), DELTA), rel=1e-9
     )
 
@@ -297,16 +298,14 @@ def test_a_ranking_under_cover_noise_counts_everybodys_noise():
 @pytest.mark.parametrize("num_selected", [0, 4, -1])
 def test_a_ranking_selects_from_one_device_to_all_of_them(num_selected):
     with pytest.raises(ValueError, match=f"num_selected={num_selected} must be from 1 to 3"):
-        ranking_game(THREE, score_range=np.asarray(1), score_noise_std=np.asarray(1), num_selected=num_selected)
+        by_ranking(THREE, score_range=np.asarray(1), score_noise_std=np.asarray(1), num_selected=num_selected)
 
 
 def test_removal_is_refused_by_both_schemes():
     with pytest.raises(ValueError, match="use zero-out or replace"):
-        threshold_game(THREE, threshold(0, 1, 1, 0), "remove")
+        by_threshold(THREE, threshold(0, 1, 1, 0), "remove")
     with pytest.raises(ValueError, match="use zero-out or replace"):
-        ranking_game(
-            THREE, score_range=np.asarray(1), score_noise_std=np.asarray(1), num_selected=2, neighbours="remove"
-        )
+        by_ranking(THREE, score_range=np.asarray(1), score_noise_std=np.asarray(1), num_selected=2, neighbours="remove")
 
 
 @pytest.mark.parametrize(

@@ -6,11 +6,11 @@ from itertools import combinations, product
 import numpy as np
 import pytest
 
+from airpool.privacy import device as object_module
 from airpool.privacy import gaussian
-from airpool.privacy import object as object_module
-from airpool.privacy.device import Aggregate, epsilon, local_epsilon
-from airpool.privacy.game import solve
-from airpool.privacy.object import object_game
+from airpool.privacy.device import Aggregate, epsilon, of_object
+from airpool.privacy.leak import delta as delta_of
+from airpool.privacy.leak import ends
 
 DELTA = 1e-5
 UNLIKE = Aggregate(
@@ -21,7 +21,7 @@ UNLIKE = Aggregate(
 
 
 def object_epsilon(aggregate, neighbours: str = "zero-out"):
-    return float(solve(object_game(aggregate, neighbours), DELTA).upper[0])
+    return float(ends(of_object(aggregate, neighbours), DELTA).upper[0])
 
 
 def enumerated(aggregate, eps, *, distance=1, absent=0):
@@ -38,8 +38,8 @@ def enumerated(aggregate, eps, *, distance=1, absent=0):
 
 
 def delta(aggregate, eps, neighbours: str = "zero-out"):
-    game = object_game(aggregate, neighbours)
-    return float(game.low(np.array([eps]), np.zeros(1, dtype=np.int64), "forward")[0])
+    leak = of_object(aggregate, neighbours).leak
+    return float(delta_of(leak, np.array([eps]), np.zeros(1, dtype=np.int64))[0])
 
 
 def test_the_object_has_the_reference_epsilon():
@@ -51,7 +51,7 @@ def test_at_device_epsilon_1_the_local_one_is_4_02_and_the_object_has_18_3():
     std = float(gaussian.noise_multiplier(1.0, DELTA)) / 12 / np.sqrt(12)
     net = Aggregate(np.full(12, 1 / 12), np.full(12, std**2), np.ones(12))
     assert epsilon(net, DELTA).upper[0] == pytest.approx(1.0, rel=1e-9)
-    assert local_epsilon(net, DELTA)[0] == pytest.approx(4.02, abs=0.005)
+    assert float(gaussian.epsilon(net.shift[0] / np.sqrt(net.variance[0]), DELTA)) == pytest.approx(4.02, abs=0.005)
     assert object_epsilon(net) == pytest.approx(18.3, abs=0.05)
 
 

@@ -10,10 +10,11 @@ from scipy.optimize import linprog, minimize_scalar
 from scipy.stats import norm
 
 from airpool import odds as network_odds
-from airpool.network import Devices, Neighbours, Network
+from airpool.network import Claim, Devices, Neighbours, Network
 from airpool.privacy import compose, cover, device, gaussian, odds
 from airpool.privacy.aggregate import Aggregate
-from airpool.privacy.leakage import Decision, public_score_game, threshold_game
+from airpool.privacy.leak import Times
+from airpool.privacy.leakage import Decision, by_public_score, by_threshold
 
 PRIORS = np.array([0.5, 0.125, 0.025, 0.001])
 
@@ -114,7 +115,7 @@ def enumerated(aggregate, k, prior, times=1):
 @pytest.mark.parametrize("covered", [False, True])
 def test_one_inference_is_the_mean_of_the_best_tests_given_who_takes_part(seed, covered):
     seen = unlike(4, seed, cover_noise=covered)
-    found = odds.averaged(device.game(seen, Neighbours.ZERO_OUT), PRIORS)
+    found = odds.odds(device.by_coin(seen, Neighbours.ZERO_OUT), PRIORS)
     for k, (i, prior) in product(range(4), enumerate(PRIORS)):
         assert found[i, k] == pytest.approx(enumerated(seen, k, prior), rel=1e-9)
         assert found[i, k] >= enumerated(seen, k, prior)
@@ -124,7 +125,7 @@ def test_one_inference_is_the_mean_of_the_best_tests_given_who_takes_part(seed, 
 @pytest.mark.parametrize("mu", [0.2, 1.0, 3.0])
 def test_a_hidden_coin_is_the_infimum_over_the_curve_of_the_subsampled_gaussian(p, mu):
     seen = Aggregate(np.array([mu]), np.ones(1), np.array([p]), cover_noise=True)
-    found = odds.averaged(device.game(seen, Neighbours.ZERO_OUT), PRIORS)[:, 0]
+    found = odds.odds(device.by_coin(seen, Neighbours.ZERO_OUT), PRIORS)[:, 0]
 
     def delta(eps):
         forward = cover.delta_zero_out(np.abs(eps), np.array(mu), np.array(p), backward=False)
@@ -141,8 +142,8 @@ def test_one_epsilon_for_all_outcomes_is_loose_and_the_mean_is_not():
     """p = 0.1, local μ, κ = 0.001: 0.0024, not 0.0081."""
     mu = np.sqrt(12) / 3.730631634816
     seen = Aggregate(np.array([mu]), np.ones(1), np.array([0.1]))
-    played = device.game(seen, Neighbours.ZERO_OUT)
-    assert odds.averaged(played, np.array([0.001]))[0, 0] == pytest.approx(0.0024, abs=5e-5)
+    leak = device.by_coin(seen, Neighbours.ZERO_OUT)
+    assert odds.odds(leak, np.array([0.001]))[0, 0] == pytest.approx(0.0024, abs=5e-5)
     loose = by_curve(lambda eps: 0.1 * gaussian.delta(eps, mu) + 0.9 * np.maximum(-np.expm1(eps), 0), 0.001)
     assert loose == pytest.approx(0.0081, abs=1e-4)
 
@@ -150,8 +151,8 @@ def test_one_epsilon_for_all_outcomes_is_loose_and_the_mean_is_not():
 @pytest.mark.parametrize("seed", range(3))
 def test_a_stream_is_the_mean_over_all_its_outcomes(seed):
     seen = unlike(2, seed)
-    played = device.game(seen, Neighbours.ZERO_OUT)
-    found = odds.repeated(played, PRIORS, 3)
+    leak = device.by_coin(seen, Neighbours.ZERO_OUT)
+    found = odds.odds(Times(3, leak), PRIORS)
     for k, (i, prior) in product(range(2), enumerate(PRIORS)):
         truth = enumerated(seen, k, prior, times=3)
         assert truth * (1 - 1e-12) <= found[i, k] <= truth * 1.002
@@ -159,18 +160,18 @@ def test_a_stream_is_the_mean_over_all_its_outcomes(seed):
 
 def test_a_long_stream_is_close_to_a_simulation_and_below_the_composed_curve():
     seen, times, n = unlike(5, 5), 300, 4000
-    played = device.game(seen, Neighbours.ZERO_OUT)
+    whole = device.by_coin(seen, Neighbours.ZERO_OUT)
     rng = np.random.default_rng(0)
     tau = rng.random((n, times, 5)) < seen.participation
     square = np.where(tau[..., 0], seen.shift[0] ** 2 / np.maximum(tau @ seen.variance, 1e-300), 0.0).sum(axis=1)
-    small = device.game(Aggregate(seen.shift / 20, seen.variance, seen.participation), Neighbours.ZERO_OUT)
-    for game, squares in ((played, square), (small, square / 400)):
-        found = odds.repeated(game, PRIORS, times)[:, 0]
+    small = device.by_coin(Aggregate(seen.shift / 20, seen.variance, seen.participation), Neighbours.ZERO_OUT)
+    for leak, squares in ((whole, square), (small, square / 400)):
+        found = odds.odds(Times(times, leak), PRIORS)[:, 0]
         right = norm.cdf(norm.ppf(PRIORS[:, None]) + np.sqrt(squares))
         error = 4 * right.std(axis=1) / np.sqrt(n)
         assert np.all(found >= right.mean(axis=1) - error)
         assert np.all(found <= (right.mean(axis=1) + error) * 1.02)
-        one_epsilon = odds.composed(compose.stream(game, int(game.of_device[0])).repeated(times), PRIORS)
+        one_epsilon = odds.composed(compose.stream(leak, int(leak.of_device[0])).repeated(times), PRIORS)
         assert np.all(found <= one_epsilon * (1 + 1e-3))
 
 
@@ -178,8 +179,8 @@ def test_a_stream_of_hidden_coins_is_the_best_test_of_all_of_them():
     """Two inferences, on a grid of outcomes: the power of the likelihood-ratio test of level κ."""
     p, mu = 0.3, 1.5
     seen = Aggregate(np.array([mu]), np.ones(1), np.array([p]), cover_noise=True)
-    played = device.game(seen, Neighbours.ZERO_OUT)
-    found = odds.composed(compose.stream(played, 0).repeated(2), PRIORS)
+    leak = device.by_coin(seen, Neighbours.ZERO_OUT)
+    found = odds.composed(compose.stream(leak, 0).repeated(2), PRIORS)
     y = np.linspace(-9, 9 + mu, 2001)
     q, there = norm.pdf(y) * (y[1] - y[0]), norm.pdf(y - mu) * (y[1] - y[0])
     both, alike = np.outer((1 - p) * q + p * there, (1 - p) * q + p * there).ravel(), np.outer(q, q).ravel()
@@ -204,7 +205,7 @@ def outcomes(pi, mu):
 def test_a_decision_by_score_is_the_best_test_against_the_best_law_without_the_secret(spread, mu, prior):
     scheme = Decision(np.array(0.0), np.array(1.0), np.array(1 / (2 * spread)), 0.6)
     seen = Aggregate(np.array([mu]), np.ones(1), np.ones(1))
-    found = odds.decided(threshold_game(seen, scheme), scheme, np.array([prior]))[0, 0]
+    found = odds.odds(by_threshold(seen, scheme), np.array([prior]))[0, 0]
     ends = [float(np.exp(scheme.log_participation(np.array(u))[0])) for u in (0.0, 1.0)]
     # Opposite features: no law without the secret gives less than this.
     assert found >= best_test(np.array([outcomes(pi, x) for pi in ends for x in (mu, -mu)]), None, prior) - 1e-9
@@ -219,9 +220,9 @@ def test_a_constant_score_is_a_coin():
     scheme = Decision(np.array(0.5), np.array(0.5), np.array(1.0), 0.6)
     seen = unlike(4, 1)
     p = np.exp(scheme.log_participation(np.array(0.5))[0])
-    coin = device.game(Aggregate(seen.shift, seen.variance, np.full(4, p)), Neighbours.ZERO_OUT)
-    found = odds.decided(threshold_game(seen, scheme), scheme, PRIORS)
-    np.testing.assert_allclose(found, odds.averaged(coin, PRIORS), rtol=1e-7)
+    coin = device.by_coin(Aggregate(seen.shift, seen.variance, np.full(4, p)), Neighbours.ZERO_OUT)
+    found = odds.odds(by_threshold(seen, scheme), PRIORS)
+    np.testing.assert_allclose(found, odds.odds(coin, PRIORS), rtol=1e-7)
 
 
 def test_a_stream_of_decisions_lies_between_one_of_them_and_the_worst_pair_of_scores():
@@ -229,13 +230,13 @@ def test_a_stream_of_decisions_lies_between_one_of_them_and_the_worst_pair_of_sc
     seen = unlike(3, 2)
     score = odds.public_score(scheme, np.ones(3))
     assert np.all((score >= 0) & (score <= 1))
-    game = public_score_game(seen, scheme, score, cells=512)
-    one = odds.composed(compose.stream(game, 0), PRIORS)
-    exact = odds.decided(threshold_game(seen, scheme), scheme, PRIORS)[:, int(np.argmax(game.of_device == 0))]
+    leak = by_public_score(seen, scheme, score)
+    one = odds.composed(compose.stream(leak, 0), PRIORS)
+    exact = odds.odds(by_threshold(seen, scheme), PRIORS)[:, int(np.argmax(leak.of_device == 0))]
     assert np.all(one >= exact * (1 - 1e-9))
-    many = [odds.composed(compose.stream(game, 0).repeated(times), PRIORS) for times in (1, 2, 5)]
+    many = [odds.composed(compose.stream(leak, 0).repeated(times), PRIORS) for times in (1, 2, 5)]
     assert np.all(np.diff(many, axis=0) > 0)
-    worst = threshold_game(seen, scheme, cells=512)
+    worst = by_threshold(seen, scheme)
     assert np.all(many[-1] <= odds.composed(compose.stream(worst, 0).repeated(5), PRIORS) * (1 + 1e-6))
 
 
@@ -247,8 +248,8 @@ def test_a_stream_of_decisions_lies_between_one_of_them_and_the_worst_pair_of_sc
 def test_odds_rise_with_the_prior_are_concave_and_never_below_it(seed, covered, times):
     seen = unlike(3, seed, cover_noise=covered)
     prior = np.linspace(0.01, 0.99, 25)
-    game = device.game(seen, Neighbours.ZERO_OUT)
-    found = odds.averaged(game, prior) if covered or times == 1 else odds.repeated(game, prior, times)
+    leak = device.by_coin(seen, Neighbours.ZERO_OUT)
+    found = odds.odds(leak if covered else Times(times, leak), prior)
     assert np.all(found >= prior[:, None])
     assert np.all(np.diff(found, axis=0) > -1e-12)
     assert np.all(np.diff(found, 2, axis=0) < 1e-9)
@@ -269,9 +270,9 @@ def test_a_stream_of_uneven_noise_is_near_the_full_enumeration(quiet, times):
     for bits in product([0, 1], repeat=2):
         square = 1 / 9 / (std[0] ** 2 + np.dot(bits, std[1:] ** 2))
         law[square] = law.get(square, 0.0) + p * float(np.prod([p if bit else 1 - p for bit in bits]))
-    net = Network(Devices(3, weight=1 / 3, noise_std=tuple(std), participation=p), inferences=times)
+    net = Network(Devices(3, weight=1 / 3, noise_std=tuple(std), participation=p))
     for prior in (0.5, 0.025, 0.001):
         draws = product(law.items(), repeat=times)
         exact = sum(np.prod([m for _, m in d]) * norm.cdf(norm.ppf(prior) + sum(v for v, _ in d) ** 0.5) for d in draws)
-        found = float(network_odds(net, prior).device[0])
+        found = float(network_odds(net, Claim(inferences=times), prior=prior).device[0])
         assert exact <= found <= 1.02 * exact

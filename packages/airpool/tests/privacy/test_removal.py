@@ -13,6 +13,8 @@ from scipy.integrate import quad
 from airpool.privacy import gaussian, removal
 from airpool.privacy.device import Aggregate, epsilon
 from airpool.privacy.device import delta as device_delta
+from airpool.privacy.leak import Either, Hidden, Removed
+from airpool.privacy.leak import given as given_noise
 
 DELTA = 1e-5
 
@@ -25,8 +27,9 @@ def divergence(eps, *, shift, rest, own, dimension, backward):
 
 def mixed(eps, *, shift, rest, own, dimension, p, backward, covered=False):
     e, s, b, o, q = (np.array([float(x)]) for x in (eps, shift, rest, own, p))
-    function = removal.delta_covered if covered else removal.delta
-    return float(function(e, shift=s, rest=b, own=o, dimension=dimension, participation=q, backward=backward)[0])
+    gone = Removed(s, o, dimension)
+    leak = Either(q, gone, Removed(0 * s, o, dimension)) if covered else Hidden(q, gone)
+    return float(given_noise(leak, e, np.zeros(1, dtype=np.int64), b, backward=backward)[0])
 
 
 def like(count, *, shift, std, p, dimension):

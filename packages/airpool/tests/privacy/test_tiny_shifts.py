@@ -1,14 +1,12 @@
 """Noise far above any feature: curves keep their digits, and a law of losses stays a law."""
 
-from dataclasses import replace
-
 import mpmath as mp
 import numpy as np
 import pytest
 
 from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
-from airpool.network import Network
+from airpool.network import Claim, Network
 from airpool.privacy import compose, cover, device
 from airpool.privacy.aggregate import Aggregate
 
@@ -49,14 +47,15 @@ def test_curves_under_cover_keep_their_digits(mu, p):
 @pytest.mark.parametrize("noise", [1e-12, 0.1, 1e6, 1e12])
 def test_probabilities_of_losses_add_up_to_one(neighbours, noise):
     twelve = Aggregate(np.full(12, 1 / 12), np.full(12, noise**2), np.full(12, 0.9), cover_noise=True)
-    for loss in compose.stream(device.game(twelve, neighbours, cells=512)).once:
+    for loss in compose.stream(device.by_coin(twelve, neighbours)).once:
         assert float(loss.mass.sum()) + loss.infinite == pytest.approx(1.0, abs=1e-9)
 
 
 @pytest.mark.parametrize(("neighbours", "noise"), [("zero-out", 1.365), ("replace", 2.73)])
 def test_calibration_under_cover_noise_does_not_overflow(neighbours, noise):
     """Warnings are errors here. The noise that is found was right before, by the grace of comparisons with NaN."""
-    network = Network.uniform(num_devices=12, participation=0.9, cover_noise=True, inferences=1000)
-    found = calibrate(replace(network, neighbours=neighbours), epsilon=2.0, delta=1e-5)
-    assert 1.99 < guarantee(found).worst <= 2.0
+    network = Network.uniform(num_devices=12, participation=0.9, cover_noise=True)
+    claim = Claim(neighbours=neighbours, inferences=1000)
+    found = calibrate(network, claim, epsilon=2.0)
+    assert 1.99 < guarantee(found, claim).worst <= 2.0
     assert found.devices.column("noise_std")[0] == pytest.approx(noise, rel=0.01)

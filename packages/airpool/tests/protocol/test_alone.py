@@ -8,7 +8,7 @@ import pytest
 from airpool.network import Channel, Network, Ranking, Threshold
 from airpool.protocol import alone
 from airpool.protocol.alone import Choice
-from airpool.protocol.randomness import Seeded
+from airpool.protocol.device import Seeded
 from airpool.protocol.simulation import receive
 
 R, K = 5, 3

@@ -9,11 +9,10 @@ import pytest
 import torch
 
 from airpool.account.guarantee import guarantee
-from airpool.network import Channel, Network
-from airpool.protocol.device import clipped, encode
+from airpool.network import Channel, Claim, Network
+from airpool.protocol.device import apply, clipped, encode
 from airpool.protocol.inference import Simulation, centralised, transmitted
 from airpool.protocol.inference import infer_features as infer
-from airpool.protocol.maps import apply
 from airpool.protocol.server import NO_ANSWER
 from airpool.radio.link import link_of, unbiased
 
@@ -371,7 +370,7 @@ def test_a_report_of_another_network_is_refused():
     ):
         with pytest.raises(ValueError, match="another network than the one that transmits"):
             infer(f, network, server=np.eye(4), rng=rng, simulation=Simulation(report=other))
-    own = guarantee(network, delta=1e-6, inferences=3)
+    own = guarantee(network, Claim(delta=1e-6, inferences=3))
     assert infer(f, network, server=np.eye(4), rng=rng, simulation=Simulation(report=own)).report is own
     with pytest.raises(ValueError, match="another network"):
         infer(f, network, server=np.eye(4), rng=rng, simulation=Simulation(baseline="centralised", report=own))

@@ -8,11 +8,11 @@ import numpy as np
 import pytest
 from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
-from tests.random_networks import channels, stds
 
 from airpool.network import Channel, Devices, Network, Threshold
 from airpool.protocol.simulation import receive
 from airpool.radio.link import level
+from tests.random_networks import channels, stds
 
 SIGMAS = 4.5
 TRIALS = 4000

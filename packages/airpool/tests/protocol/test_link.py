@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from airpool.account.guarantee import guarantee, realised_epsilon
-from airpool.network import Channel, Devices, Network
+from airpool.network import Channel, Claim, Devices, Neighbours, Network
 from airpool.privacy import gaussian
 from airpool.protocol.simulation import receive
 from airpool.radio.fading import Fading, quantile
@@ -93,16 +93,17 @@ def test_under_the_papers_rule_devices_are_limited_as_often_as_predicted(fading)
 # --- what the power rules leave of the guarantee ---
 
 
-@pytest.mark.parametrize("neighbours", ["zero-out", "replace"])
+@pytest.mark.parametrize("neighbours", [Neighbours.ZERO_OUT, Neighbours.REPLACE])
 def test_truncate_costs_what_rarer_participation_costs(neighbours):
-    factor = 2 if neighbours == "replace" else 1
+    factor = neighbours.sensitivity
     for outage, p in ((0.01, 1.0), (0.1, 0.9), (0.5, 0.5)):
-        network = twelve(RICIAN | {"outage": outage}, participation=p, neighbours=neighbours)
+        network = twelve(RICIAN | {"outage": outage}, participation=p)
         expected = closed_form(p * (1 - outage), shift=factor / K)
-        np.testing.assert_allclose(guarantee(network).epsilon, expected, rtol=1e-5)
+        found = guarantee(network, Claim(neighbours=neighbours)).epsilon
+        np.testing.assert_allclose(found, expected, rtol=1e-5)
         # The same as a coin that comes up less often.
-        plain = twelve(participation=p * (1 - outage), neighbours=neighbours)
-        np.testing.assert_allclose(guarantee(network).epsilon, guarantee(plain).epsilon, rtol=1e-5)
+        plain = twelve(participation=p * (1 - outage))
+        np.testing.assert_allclose(found, guarantee(plain, Claim(neighbours=neighbours)).epsilon, rtol=1e-5)
 
 
 def test_a_perfect_channel_and_a_fading_one_without_outage_are_the_same():
@@ -176,7 +177,7 @@ def test_where_signals_need_not_align_only_own_noise_protects(channel):
 def test_receiver_noise_protects_only_where_it_is_credited_and_relative_to_gamma():
     network = twelve({"noise_std": 2.0, "gamma": 10.0})
     np.testing.assert_allclose(guarantee(network).epsilon, closed_form(1.0), rtol=1e-5)
-    credited = guarantee(network, credit_channel_noise=True)
+    credited = guarantee(network, Claim(credit_channel_noise=True))
     mu = 1 / K / math.sqrt(K * STD**2 + (2.0 / 10.0) ** 2)
     np.testing.assert_allclose(credited.epsilon, gaussian.epsilon(mu, DELTA), rtol=1e-5)
 
@@ -205,7 +206,7 @@ def test_realised_epsilon_is_the_worst_of_the_inferences_and_that_of_what_was_re
     together = realised_epsilon(network, seen.alignment)
     each = [realised_epsilon(network, seen.alignment[n, t]) for n in range(3) for t in range(5)]
     np.testing.assert_allclose(together, np.max(each, axis=0))
-    replaced = realised_epsilon(replace(network, neighbours="replace"), seen.alignment)
+    replaced = realised_epsilon(network, seen.alignment, Claim(neighbours=Neighbours.REPLACE))
     assert (replaced > together).all()
 
 

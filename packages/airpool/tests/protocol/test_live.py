@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
-from airpool.network import Channel, Devices, Network, Ranking, Threshold
+from airpool.network import Channel, Claim, Devices, Network, Ranking, Threshold
 from airpool.privacy.noise import Noise, grid_of
 from airpool.protocol import live as transmission
 from airpool.protocol.alone import Signal
@@ -254,14 +254,14 @@ def test_noise_too_unlike_for_one_grid_is_refused():
 
 def test_a_delta_below_what_the_sampler_supports_is_refused():
     with pytest.raises(ValueError, match="delta=1e-80 must be >= "):
-        signal(np.zeros(R), three_devices(delta=1e-80), device=0, gain=1.0)
+        signal(np.zeros(R), three_devices(), Claim(delta=1e-80), device=0, gain=1.0)
 
 
 def test_what_is_sent_carries_the_live_report_of_its_network():
     network = three_devices()
     sent = signal(np.zeros(R), network, device=0, gain=1.0)
     assert sent.report is not None
-    assert sent.report.live
+    assert sent.report.claim.live
     assert sent.report.network == network
 
 

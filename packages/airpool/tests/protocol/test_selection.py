@@ -12,7 +12,6 @@ import torch
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from safetensors.torch import save_file
-from tests.random_networks import channels, stds
 from typer.testing import CliRunner
 
 import airpool
@@ -29,8 +28,8 @@ from airpool.protocol.inference import infer_features as infer
 from airpool.protocol.simulation import receive
 from airpool.radio.link import level, link_of
 from airpool.schemes import ranking
-from airpool.schemes.participation import expected_participation, participation
-from airpool.schemes.scores import Uncertainty, score_range, uncertainty
+from airpool.schemes.scores import Uncertainty, expected_participation, participation, uncertainty
+from tests.random_networks import channels, stds
 
 R = 4
 
@@ -525,5 +524,5 @@ def test_the_range_that_is_accounted_for_is_the_one_that_scores_are_bounded_to()
             num_classes=40,
         )
         assert got.noisy_scores is not None
-        np.testing.assert_allclose(got.noisy_scores[0, 0], score_range(scheme))
-        assert score_range(scheme).high == high
+        np.testing.assert_allclose(got.noisy_scores[0, 0], scheme.score_range())
+        assert scheme.score_range().high == high

@@ -15,7 +15,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
-from tests.counted_work import work
 
 from airpool._support import draws
 from airpool.network import Channel, Devices, Network, Threshold
@@ -27,6 +26,7 @@ from airpool.protocol.simulation import has_shortcut, in_batches, receive
 from airpool.radio import fading
 from airpool.radio.link import alignment, link_of
 from airpool.radio.power import Transmitters
+from tests.counted_work import work
 
 SIGMAS = 4.5  # a correct value lies further off once in 150,000
 LEAST_P = 1e-3  # of a Kolmogorov-Smirnov test; seeds are fixed

@@ -12,8 +12,8 @@ from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import kstest, rayleigh, rice
 
-from airpool.radio.csi import misalign
 from airpool.radio.fading import Fading, cdf, log_distance_loss_db, quantile, sample_gains
+from airpool.radio.power import misalign
 
 DRAWS = 40_000
 # A fixed seed either passes or not; a p-value below this would say that the law is wrong.
@@ -201,7 +201,7 @@ def test_a_link_that_is_not_heard_is_silent_not_nan():
         (lambda: quantile(Fading(), 1.0), r"probability=1 must be > 0 and < 1"),
         (lambda: cdf(Fading(), 1.0, csi_error_std=-0.1), r"csi_error_std=-0.1 must be >= 0"),
         (lambda: log_distance_loss_db(0.5, exponent=2), r"distance=0.5 must be >= 1 and finite"),
-        (lambda: sample_gains(Fading("rician"), (2,), cast(Any, 7)), r"rng=7 must be a numpy.random.Generator"),
+        (lambda: sample_gains(Fading("rician"), (2,), cast("Any", 7)), r"rng=7 must be a numpy.random.Generator"),
         (
             lambda: sample_gains(Fading(path_loss_db=(0.0, 1.0)), (5, 3), np.random.default_rng(0)),
             r"shape=\(5, 3\) must end with the 2 devices",

@@ -19,7 +19,7 @@ from airpool.network.fading import LAWS
 from airpool.radio.fading import Fading, sample_gains
 from airpool.radio.link import link_of
 
-EXAMPLE = Path(__file__).parents[2] / "examples" / "plugins" / "fading.py"
+EXAMPLE = Path(__file__).parents[4] / "examples" / "plugins" / "fading.py"
 
 
 @pytest.fixture(autouse=True)
@@ -48,7 +48,7 @@ def test_account_simulator_and_audit_take_it():
     assert report.to_json()["claimed_by"] == ["weibull"]
     assert "claimed by the plug-in weibull" in report._repr_html_()
     assert link_of(net).outage == pytest.approx(0.1)
-    found = audited(net, 0, claimed_epsilon=report.worst, runs=4_000, seed=0)
+    found = audited(net, report.claim, 0, claimed_epsilon=report.worst, runs=4_000, seed=0)
     assert found.epsilon_lower <= report.worst
 
 

@@ -11,11 +11,10 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import chndtr, exp1, gammaincc, ndtr
 
-from airpool.network.units import dbm_to_mw
-from airpool.radio.csi import misalign
+from airpool._support.rules import dbm_to_mw
 from airpool.radio.fading import Fading, cdf, sample_gains
 from airpool.radio.outage import alignment_moments, auto_gamma, outage_probability
-from airpool.radio.power import PEAK_EXCEEDANCE, Transmitters, peak_margin, transmit
+from airpool.radio.power import PEAK_EXCEEDANCE, Transmitters, misalign, peak_margin, transmit
 
 RULES = ("truncate", "backoff", "paper")
 FADINGS = [Fading("rician"), Fading("rayleigh"), Fading("none"), Fading("rician", path_loss_db=(0.0, 3.0, 6.0))]
@@ -391,7 +390,7 @@ def test_power_comes_in_dbm():
         (lambda: transmit(three_devices(), torch.full((1, 3), torch.nan), gamma=1.0), r"gain\[0, 0\]=nan must be >= 0"),
         (lambda: transmit(three_devices(), np.ones(3), gamma=0.0), r"gamma=0 must be > 0 and finite"),
         (lambda: transmit(three_devices(), np.ones(3), gamma=np.nan), r"gamma=nan must be > 0"),
-        (lambda: transmit(three_devices(), np.ones(3), gamma=1, rule=cast(Any, "max")), r"rule='max' must be one of"),
+        (lambda: transmit(three_devices(), np.ones(3), gamma=1, rule=cast("Any", "max")), r"rule='max' must be one of"),
         (lambda: transmit(three_devices(), np.ones(3), gamma=1, rule="paper"), r"noise_norm=None must be given"),
         (
             lambda: transmit(three_devices(), np.ones(3), gamma=1, rule="paper", noise_norm=np.ones(2)),

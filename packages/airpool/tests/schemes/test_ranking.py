@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from scipy import integrate, stats
 
 from airpool.network import Ranking
-from airpool.schemes import participation as expected
-from airpool.schemes import quadrature
+from airpool.schemes import ranking
+from airpool.schemes import scores as expected
 from airpool.schemes.ranking import participation, selected, union_bounds
 
 CDF = NormalDist().cdf
@@ -55,13 +55,13 @@ def extremes(draw, most=6):
 @pytest.fixture
 def nodes(monkeypatch):
     """Points of quadrature so far."""
-    seats, found = quadrature._seats, [0]
+    seats, found = ranking._seats, [0]
 
     def counted(below, num_selected):
         found[0] += below.shape[0] * below.shape[1]
         return seats(below, num_selected)
 
-    monkeypatch.setattr(quadrature, "_seats", counted)
+    monkeypatch.setattr(ranking, "_seats", counted)
     return lambda: found[0]
 
 
@@ -178,8 +178,8 @@ def test_union_bounds_are_the_plain_sums():
 def test_a_finer_quadrature_changes_nothing(std, monkeypatch):
     u = np.random.default_rng(2).uniform(0, 1, (3, 6))
     found = participation(u, score_noise_std=std, num_selected=3)
-    monkeypatch.setattr(quadrature, "_NODES", 32)
-    monkeypatch.setattr(quadrature, "_PANEL", 0.75)
+    monkeypatch.setattr(ranking, "_NODES", 32)
+    monkeypatch.setattr(ranking, "_PANEL", 0.75)
     np.testing.assert_allclose(participation(u, score_noise_std=std, num_selected=3), found, atol=1e-11)
 
 
@@ -187,7 +187,7 @@ def test_a_batch_of_objects_is_each_object_by_itself(monkeypatch):
     u = np.random.default_rng(3).uniform(0, 2, (2, 5, 4))
     each = [[participation(row, score_noise_std=0.4, num_selected=2) for row in some] for some in u]
     np.testing.assert_allclose(participation(u, score_noise_std=0.4, num_selected=2), each, atol=1e-12)
-    monkeypatch.setattr(quadrature, "_CHUNK", 1)
+    monkeypatch.setattr(ranking, "_CHUNK", 1)
     np.testing.assert_allclose(participation(u, score_noise_std=0.4, num_selected=2), each, atol=1e-12)
 
 
@@ -224,14 +224,14 @@ def test_no_noise_needs_more_than_a_few_hundred_nodes(u, std, nodes):
     for num_selected in range(1, len(u)):
         before = nodes()
         found = participation(u, score_noise_std=std, num_selected=num_selected)
-        assert nodes() - before <= 20 * quadrature._NODES
+        assert nodes() - before <= 20 * ranking._NODES
         assert found.sum() == pytest.approx(num_selected, abs=1e-12)
     assert participation(u, score_noise_std=0.0, num_selected=2).tolist() == selected(np.array(u), 2).tolist()
 
 
 def test_gaps_between_scores_cost_nothing(nodes):
     found = participation(np.arange(3000.0), score_noise_std=0.5, num_selected=1500)
-    assert nodes() <= 20 * quadrature._NODES
+    assert nodes() <= 20 * ranking._NODES
     np.testing.assert_allclose(found, np.arange(3000) < 1500, atol=0.08)
     # Φ(−1/(.5√2)): the two on either side of the border change places; further away much less often.
     assert found[1500] == pytest.approx(1 - found[1499], abs=1e-12)
@@ -243,18 +243,18 @@ def test_scores_that_are_far_apart_for_their_noise_are_ranked_in_bulk(nodes):
     """Calibration objects of a network with score_bound = 5 and score_noise_std = .03."""
     scheme = Ranking(score_bound=5.0, score_noise_std=0.03, num_selected=8)
     found = expected.participation(np.random.default_rng(0).uniform(0, 5, (200, 12)), scheme)
-    assert nodes() <= 200 * 20 * quadrature._NODES
+    assert nodes() <= 200 * 20 * ranking._NODES
     np.testing.assert_allclose(found.sum(axis=1), 8, atol=1e-12)
 
 
 @given(extremes())
 def test_whatever_the_noise_participations_are_bounded_work_and_sum_to_the_number_selected(drawn):
     u, std, num_selected = drawn
-    done, seats, count = [], quadrature._seats, len(u)
+    done, seats, count = [], ranking._seats, len(u)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(quadrature, "_seats", lambda q, k: (done.append(q.shape[0] * q.shape[1]), seats(q, k))[1])
+        patch.setattr(ranking, "_seats", lambda q, k: (done.append(q.shape[0] * q.shape[1]), seats(q, k))[1])
         found = participation(u, score_noise_std=std, num_selected=num_selected)
-    assert sum(done) <= (12 * count**1.5 + 2 * count + 1) * quadrature._NODES
+    assert sum(done) <= (12 * count**1.5 + 2 * count + 1) * ranking._NODES
     assert found.sum() == pytest.approx(num_selected, abs=1e-10)
     assert ((found >= 0) & (found <= 1)).all()
     low, high = union_bounds(u, score_noise_std=std, num_selected=num_selected)

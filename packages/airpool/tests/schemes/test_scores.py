@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
 from airpool.network import Coin, Ranking, Threshold
-from airpool.protocol.device import noisy
-from airpool.protocol.randomness import Seeded
-from airpool.schemes.scores import Uncertainty, bounded, check_scores, score_range, uncertainty
+from airpool.protocol.device import Seeded, noisy
+from airpool.schemes.scores import Uncertainty, check_scores, uncertainty
 
 ANYTHING = st.floats(allow_nan=True, allow_infinity=True, width=64)
 
@@ -60,17 +59,17 @@ def test_nothing_in_a_posterior_raises_warns_or_leaves_the_range(p, rule, bound)
         with warnings.catch_warnings():
             warnings.simplefilter("error")
             for raw_score in (uncertainty(values, "shannon"), uncertainty(values, "min"), values[:, 0]):
-                u = bounded(raw_score, scheme, 5)
-                low, high = score_range(scheme, 5)
+                u = scheme.bounded(raw_score, 5)
+                low, high = scheme.score_range(5)
                 assert np.all((u >= low) & (u.astype(np.float64) <= high))
 
 
 def test_what_is_not_finite_counts_as_the_upper_end():
     scheme = Ranking(score_bound=0.7)
-    u = bounded(np.array([np.nan, np.inf, -np.inf, 0.2, -3.0]), scheme)
+    u = scheme.bounded(np.array([np.nan, np.inf, -np.inf, 0.2, -3.0]))
     np.testing.assert_allclose(u, [0.7, 0.7, 0.7, 0.2, 0.0], rtol=1e-12)
     spoilt = np.array([[np.nan, 0.5, 0.5], [0.0, 0.0, 0.0], [-0.1, 0.6, 0.5]])
-    np.testing.assert_allclose(bounded(uncertainty(spoilt, "shannon"), scheme), np.full(3, 0.7), rtol=1e-12)
+    np.testing.assert_allclose(scheme.bounded(uncertainty(spoilt, "shannon")), np.full(3, 0.7), rtol=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -85,16 +84,16 @@ def test_what_is_not_finite_counts_as_the_upper_end():
 )
 def test_the_range_is_the_true_one_and_is_reached(rule, bound, classes, high):
     scheme = Threshold(score_rule=rule, score_bound=bound)
-    assert score_range(scheme, classes) == (0.0, pytest.approx(high))
+    assert scheme.score_range(classes) == (0.0, pytest.approx(high))
     if classes is not None:
-        ends = bounded(np.array([0.0, math.log2(classes)]), scheme, classes)
+        ends = scheme.bounded(np.array([0.0, math.log2(classes)]), classes)
         np.testing.assert_allclose(ends, [0.0, high], rtol=1e-12)
 
 
 def test_the_papers_scaling_halves_its_own_bound():
     scheme = Threshold(score_rule="scale", score_bound=1.0)
     u = np.linspace(0, math.log2(40), 7)
-    np.testing.assert_allclose(bounded(u, scheme, 40), u * min(1, 1.0 / (2 * math.log2(40))), rtol=1e-12)
+    np.testing.assert_allclose(scheme.bounded(u, 40), u * min(1, 1.0 / (2 * math.log2(40))), rtol=1e-12)
 
 
 def test_noise_comes_from_each_devices_own_generator():
@@ -112,8 +111,8 @@ LATENTS = np.zeros((2, 3, 4))
 @pytest.mark.parametrize(
     ("call", "message"),
     [
-        (lambda: bounded(np.zeros(2), Threshold(score_rule="scale")), "score_rule='scale' needs num_classes"),
-        (lambda: score_range(Threshold(), 1), "num_classes=1 must be a whole number >= 2"),
+        (lambda: Threshold(score_rule="scale").bounded(np.zeros(2)), "score_rule='scale' needs num_classes"),
+        (lambda: Threshold().score_range(1), "num_classes=1 must be a whole number >= 2"),
         (lambda: uncertainty(np.ones((2, 1)), "shannon"), r"posteriors has shape \(2, 1\), must be"),
         (lambda: Threshold(score_bound=0.0), "score_bound=0.0 must be > 0"),
         (lambda: Threshold(threshold=math.nan), "scheme.threshold=nan must be finite"),

@@ -11,11 +11,10 @@ from scipy import stats
 
 from airpool.network import Coin, Network, Ranking, Threshold
 from airpool.privacy.leakage import Decision
-from airpool.protocol.device import Senders, taking_part
-from airpool.protocol.randomness import Seeded
+from airpool.protocol.device import Seeded, Senders, taking_part
 from airpool.radio.link import link_of
-from airpool.schemes.participation import expected_participation
-from airpool.schemes.participation import participation as by_scheme
+from airpool.schemes.scores import expected_participation
+from airpool.schemes.scores import participation as by_scheme
 from airpool.schemes.threshold import participation
 
 

@@ -10,11 +10,10 @@ from typing import Any
 
 import numpy as np
 
-from airpool.evaluation.attacks.attack import AttackSetting
-from airpool.evaluation.attacks.hearing import hear
-from airpool.evaluation.attacks.positions import bound
-from airpool.evaluation.attacks.result import AttackResult
 from airpool.network import Network
+from airpool_lab.attacks.attack import AttackSetting, result_of
+from airpool_lab.attacks.hearing import hear
+from airpool_lab.attacks.result import AttackResult
 
 _BATCH = 1000  # transmissions of a feature
 
@@ -42,31 +41,18 @@ def antipodal(setting: AttackSetting, *, length: float = 10.0, played: Network |
     """
     if not 0 < length < np.inf:
         raise ValueError(f"length={length:g} must be > 0 and finite")
-    network, place, k = played or setting.network, setting.position, setting.device
+    network, claim, place, k = played or setting.network, setting.claim, setting.position, setting.device
     rng, each = np.random.default_rng(setting.seed), min(_BATCH, -(-setting.trials // 2))
     feature = np.zeros((2, network.devices.count, network.dimension))
     feature[:, k, 0] = length * network.devices.column("clip_norm")[k] * np.array([1.0, -1.0])
     right = trials = asked = 0
     with setting.progress("asking", setting.trials) as advance:
         while asked < setting.trials:
-            heard = hear(network, place, feature, rng=rng, device=k, trials=each)
+            heard = hear(network, claim, place, feature, rng=rng, device=k, trials=each)
             correct = (heard.signal[..., 0] >= 0) == np.array([[True], [False]])  # a silent device: a fixed guess
             counts = heard.present if place.view == "local" else np.full(correct.shape, True)
             right, trials = right + int(correct[counts].sum()), trials + int(counts.sum())
             asked += 2 * each
             advance(2 * each)
-    limit = bound(setting.network, place, "view", prior=0.5, device=k) if trials else None
-    return AttackResult(
-        "antipodal",
-        place,
-        setting.network,
-        secret="yes or no",
-        of="view",
-        trials=trials,
-        successes=right if trials else None,
-        prior=0.5,
-        bound=limit,
-        seed=setting.seed,
-        device=k,
-        numbers={"length": length},
-    )
+    numbers = {"length": length}
+    return result_of(setting, "antipodal", "yes or no", "view", trials=trials, right=right, prior=0.5, numbers=numbers)

@@ -11,9 +11,9 @@ from typing import Any, Protocol
 
 from airpool._support.plugins import PluginError, Registry
 from airpool._support.progress import Progress, silent
-from airpool.evaluation.attacks.positions import POSITIONS, Position, heard_of
-from airpool.evaluation.attacks.result import AttackResult
-from airpool.network import Network, require_network
+from airpool.network import Claim, Network, require_network
+from airpool_lab.attacks.positions import POSITIONS, Position, Scope, bound, heard_of
+from airpool_lab.attacks.result import AttackResult
 
 _SWITCH = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
@@ -23,7 +23,7 @@ class AttackSetting:
     """The attacked network and device, the adversary's position, and the size of the attack.
 
     trials: number of guesses, approximately. options: of the attack, by name. out: a folder for pictures; None: none
-    are drawn. position: what the adversary hears, of `POSITIONS`. device: its index.
+    are drawn. position: what the adversary hears, of `POSITIONS`. device: its index. claim: the one whose bound counts.
 
     >>> AttackSetting(Network.uniform(num_devices=3), POSITIONS["sum"], device=2).position.name
     'sum'
@@ -37,10 +37,11 @@ class AttackSetting:
     options: Mapping[str, Any] = field(default_factory=dict)
     out: Path | None = None
     progress: Progress = silent
+    claim: Claim = field(default_factory=Claim)
 
     def __post_init__(self) -> None:
         require_network(self.network)
-        heard_of(self.network, self.position)  # an error where the network has no such position
+        heard_of(self.network, self.claim, self.position)  # an error where the network has no such position
         if not 0 <= self.device < self.network.devices.count:
             raise ValueError(f"device={self.device} must be from 0 to {self.network.devices.count - 1}")
         if self.trials < 1:
@@ -73,14 +74,33 @@ class Attack(Protocol):
         ...
 
 
+def result_of(
+    setting: AttackSetting,
+    attack: str,
+    secret: str,
+    of: Scope,
+    *,
+    trials: int,
+    right: int,
+    prior: float,
+    numbers: Mapping[str, Any],
+    picture: Path | None = None,
+) -> AttackResult:
+    """Guesses of an attack, beside the bound of its position; no trials: no guesses, and no bound."""
+    network, claim, place, k = setting.network, setting.claim, setting.position, setting.device
+    limit = bound(network, claim, place, of, prior=prior, device=k) if trials else None
+    guesses = trials, right if trials else None, prior, limit, setting.seed, k
+    return AttackResult(attack, place, network, secret, of, *guesses, numbers, picture, claim)
+
+
 ATTACKS: Registry[Attack] = Registry(
     "attack",
     "airpool.attacks",
     {
-        "antipodal": "airpool.evaluation.attacks.antipodal:ANTIPODAL",
-        "attribute": "airpool.evaluation.attacks.attribute:ATTRIBUTE",
-        "identify": "airpool.evaluation.attacks.identify:IDENTIFY",
-        "reconstruct": "airpool.evaluation.attacks.reconstruct:RECONSTRUCT",
+        "antipodal": "airpool_lab.attacks.antipodal:ANTIPODAL",
+        "attribute": "airpool_lab.attacks.attribute:ATTRIBUTE",
+        "identify": "airpool_lab.attacks.identify:IDENTIFY",
+        "reconstruct": "airpool_lab.attacks.reconstruct:RECONSTRUCT",
     },
     needs=("about", "options", "run"),
 )

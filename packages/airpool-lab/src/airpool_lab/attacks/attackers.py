@@ -2,6 +2,13 @@
 
 Those that learn are trained on noisy signals of the attacked configuration, never on clean features alone. The
 likelihood needs no training: it knows the law of the noise and a gallery of objects like the attacked ones.
+
+By a gallery pictures are painted too, as the mean of known views, each weighed by how likely it makes the signal:
+
+    x̂(y) = Σ_i Pr(i | y) x_i
+
+If the object is one of the gallery, no estimate has a smaller mean squared error, and none names it more often: whoever
+holds the attacked views is stronger than any real attacker.
 """
 
 from collections.abc import Callable
@@ -10,9 +17,14 @@ from itertools import pairwise
 
 import numpy as np
 import torch
+from numpy.typing import NDArray
 from torch import nn
 
 from airpool._support.arrays import Floats, Integers
+from airpool.network import Claim, Network
+from airpool_lab.attacks.hearing import hear, quiet
+from airpool_lab.attacks.positions import Position, bound
+from airpool_lab.attacks.result import AttackResult
 
 # Signals (n, d) and their noise per coordinate (n,) → log-probabilities of the secret's values (n, C).
 Attacker = Callable[[Floats, Floats], Floats]
@@ -120,3 +132,66 @@ def all_of(
     if gallery is not None and only in (None, "the likelihood"):
         found["the likelihood"] = likelihood(*gallery, prior)
     return found
+
+
+@dataclass(frozen=True, eq=False)
+class Beliefs:
+    """weight: probability of each of m gallery objects, (n, t, m). present: whether the device was heard, (n, t)."""
+
+    weight: Floats
+    present: NDArray[np.bool_]
+
+    def painted(self, pictures: Floats) -> Floats:
+        """The mean picture (n, t, ...) of the gallery's pictures (m, ...)."""
+        return np.tensordot(self.weight, pictures, axes=1)
+
+
+def beliefs(
+    network: Network,
+    claim: Claim,
+    place: Position,
+    latents: Floats,
+    gallery: Floats,
+    *,
+    rng: np.random.Generator,
+    device: int = 0,
+    trials: int = 1,
+) -> Beliefs:
+    """Beliefs after signals of latents (n, K, r), `trials` times each. gallery: latents (m, K, r), equally likely.
+
+    Holds for: as `hear`, but the position antennas. In the sum the gallery is that of a sum in which all take part:
+    with silent devices the weights are slightly worse than the best.
+    """
+    if place.name == "antennas":
+        raise ValueError("position 'antennas' has no gallery: what it receives of others is not taken off")
+    size = len(gallery)
+    heard = hear(network, claim, place, latents, rng=rng, device=device, trials=trials)
+    clean = hear(*quiet(network, claim), place, gallery, rng=rng, device=device).signal[:, 0]
+    score = likelihood(clean, np.arange(size), np.full(size, 1 / size))
+    found = score(heard.signal.reshape(-1, clean.shape[1]), heard.noise_std.reshape(-1))
+    weight = np.exp(found)
+    weight /= weight.sum(axis=1, keepdims=True)
+    return Beliefs(weight.reshape(*heard.present.shape, size), heard.present)
+
+
+def named(
+    network: Network, claim: Claim, place: Position, gallery: Floats, *, seed: int, device: int = 0, trials: int = 40
+) -> AttackResult:
+    """Guesses of the likeliest object of the gallery, after `trials` signals of each, beside the bound."""
+    rng, size = np.random.default_rng(seed), len(gallery)
+    weight = beliefs(network, claim, place, gallery, gallery, rng=rng, device=device, trials=trials).weight
+    right = int((weight.argmax(axis=-1) == np.arange(size)[:, None]).sum())
+    return AttackResult(
+        "gallery",
+        place,
+        network,
+        secret=f"one of {size} objects",
+        of="object",
+        trials=size * trials,
+        successes=right,
+        prior=1 / size,
+        bound=bound(network, claim, place, "object", prior=1 / size, device=device),
+        seed=seed,
+        device=device,
+        claim=claim,
+    )

@@ -10,13 +10,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
-from airpool.evaluation.attacks.positions import Position, heard_of
 from airpool.evaluation.audit import directions
-from airpool.network import Network, scheme_rules
+from airpool.network import Claim, Network
 from airpool.network.network import with_its_coins
 from airpool.protocol.device import clipped, padded
 from airpool.protocol.medium import pack, unpack
 from airpool.protocol.simulation import Drawn, Received, receive
+from airpool_lab.attacks.positions import Position, heard_of
 
 _MOST_NUMBERS = 2**24  # of a batch
 _FLOOR = 1e-12  # of the noise in any direction, in units of its largest
@@ -38,6 +38,7 @@ class Heard:
 
 def hear(
     network: Network,
+    claim: Claim,
     place: Position,
     latents: Floats,
     *,
@@ -52,14 +53,13 @@ def hear(
     others_known: the adversary knows the features of all other devices, and takes them off; its noise stays.
     Holds for: Scheme 1, known channels (position antennas: all).
     """
-    network = heard_of(network, place)
-    if scheme_rules(network.scheme).scored:
-        raise ValueError(f"scheme {network.scheme.name} chooses by scores: latents are attacked in Scheme 1")
+    network, claim = heard_of(network, claim, place)
+    network.scheme.require_coins(f"scheme {network.scheme.name} chooses by scores: latents are attacked in Scheme 1")
     if not 0 <= device < network.devices.count:
         raise ValueError(f"device={device} must be from 0 to {network.devices.count - 1}")
     rows = max(1, _MOST_NUMBERS // (trials * network.devices.count * network.coordinates))
     noiseless = replace(with_its_coins(network), channel=replace(network.channel, noise_std=0.0))
-    if (times := network.inferences * network.slots.count) > _MOST_SLOTS:
+    if (times := claim.inferences * network.slots.count) > _MOST_SLOTS:
         raise ValueError(
             f"inferences and slots: {times:,} transmissions of a view must be at most {_MOST_SLOTS:,} here"
         )
@@ -67,28 +67,27 @@ def hear(
     for start in range(0, len(latents), rows):
         some = np.asarray(latents[start : start + rows], dtype=np.float64)
         if place.name == "antennas":
-            parts.append(_at_antennas(noiseless, some, rng, device, trials, others_known))
+            parts.append(_at_antennas(noiseless, claim, some, rng, device, trials, others_known))
             continue
-        slots = (
-            _in_sum(noiseless, place, some, got, device, others_known) for got in _stream(noiseless, some, rng, trials)
-        )
+        sums = _stream(noiseless, claim.inferences, some, rng, trials)
+        slots = (_in_sum(noiseless, place, some, got, device, others_known) for got in sums)
         parts.append(next(slots) if times == 1 else _averaged(slots))
     return Heard(*(np.concatenate([getattr(p, name) for p in parts]) for name in ("signal", "noise_std", "present")))
 
 
-def quiet(network: Network) -> Network:
-    """The network without noise, in which every device takes part: clean signals for a gallery."""
+def quiet(network: Network, claim: Claim) -> tuple[Network, Claim]:
+    """Both without noise, with every device and at most two inferences: clean signals for a gallery."""
     silent = replace(network.devices, noise_std=0.0, participation=1.0)
-    return replace(network, devices=silent, inferences=min(network.inferences, 2))
+    return replace(network, devices=silent), replace(claim, inferences=min(claim.inferences, 2))
 
 
-def _stream(network: Network, z: Floats, rng: np.random.Generator, trials: int) -> Iterator[Received]:
+def _stream(network: Network, inferences: int, z: Floats, rng: np.random.Generator, trials: int) -> Iterator[Received]:
     """Every slot of every inference, one after the other."""
     if not network.channel.known:
         raise ValueError("csi_error_std and phase_error_std must be 0 here: errors are attacked at position antennas")
-    one, participation = replace(network.one_slot, inferences=1), np.array(network.devices.column("participation"))
+    one, participation = network.one_slot, np.array(network.devices.column("participation"))
     drawn: Drawn | None = None
-    for slot in range(network.inferences * network.slots.count):
+    for slot in range(inferences * network.slots.count):
         if network.slots.redrawn or slot % network.slots.count == 0:
             if drawn is not None and not network.channel.redrawn:  # the same gains, new coins
                 drawn = replace(drawn, takes_part=rng.random(drawn.gain.shape) < participation)
@@ -117,13 +116,19 @@ def _in_sum(network: Network, place: Position, z: Floats, got: Received, device:
 
 
 def _at_antennas(
-    network: Network, z: Floats, rng: np.random.Generator, device: int, trials: int, others_known: bool
+    network: Network,
+    claim: Claim,
+    z: Floats,
+    rng: np.random.Generator,
+    device: int,
+    trials: int,
+    others_known: bool,
 ) -> Heard:
     """The best linear estimate of the device's signal given all gains, v^H G⁻¹ y / v^H G⁻¹ v; G: covariance of noise.
 
     A floor keeps directions without noise in it: there the device is heard as well as can be.
     """
-    play, d = directions.mechanism(network, elsewhere=True), network.devices
+    play, d = directions.mechanism(network, claim, elsewhere=True), network.devices
     variance = np.array(d.column("noise_std")) ** 2
     signals, stds = [], []
     for features in z:

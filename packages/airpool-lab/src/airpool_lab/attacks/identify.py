@@ -7,12 +7,12 @@ from typing import Any
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.evaluation.attacks import attackers
-from airpool.evaluation.attacks.attack import AttackSetting
-from airpool.evaluation.attacks.positions import Scope, bound
-from airpool.evaluation.attacks.result import AttackResult
-from airpool.evaluation.attacks.targets import OPTIONS, Targets, wanted
 from airpool.models.layers import in_float64
+from airpool_lab.attacks import attackers
+from airpool_lab.attacks.attack import AttackSetting, result_of
+from airpool_lab.attacks.positions import Scope
+from airpool_lab.attacks.result import AttackResult
+from airpool_lab.attacks.targets import OPTIONS, Targets, wanted
 
 _MOST = 4096  # coordinates
 
@@ -62,17 +62,6 @@ def _identified(targets: Targets, coordinates: Floats) -> AttackResult:
         entries = targets.weighted(coordinates[:, targets.camera])
         other = targets.weighted(coordinates[:, (targets.camera + 1) % coordinates.shape[1]])
         numbers = {"rate with the next camera's views": found(other) / len(truth)}
-    return AttackResult(
-        "identify",
-        setting.position,
-        setting.network,
-        secret=f"which of {size} objects",
-        of=scope,
-        trials=len(truth),
-        successes=found(entries),
-        prior=1 / size,
-        bound=bound(setting.network, setting.position, scope, prior=1 / size, device=setting.device),
-        seed=setting.seed,
-        device=setting.device,
-        numbers={"codec": setting.options["codec"], **numbers},
-    )
+    secret, numbers = f"which of {size} objects", {"codec": setting.options["codec"], **numbers}
+    count, right = len(truth), found(entries)
+    return result_of(setting, "identify", secret, scope, trials=count, right=right, prior=1 / size, numbers=numbers)

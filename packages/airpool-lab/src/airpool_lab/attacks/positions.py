@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from typing import Literal
 
 from airpool.account.odds import odds
-from airpool.network import Adversary, Network, Slots
+from airpool.network import Adversary, Claim, Network, Slots
 
 Scope = Literal["view", "object"]  # what a secret is of
 Curve = Literal["device", "local", "object", "eavesdropper"]  # fields of airpool.odds
@@ -21,7 +21,7 @@ Curve = Literal["device", "local", "object", "eavesdropper"]  # fields of airpoo
 class Position:
     """A place of the adversary. view, object: the curve that bounds a secret of one view, or of the object.
 
-    object: None where nothing is claimed, and the bound is 1. repeated: it hears all inferences of the network.
+    object: None where nothing is claimed, and the bound is 1. repeated: it hears all inferences of the claim.
     """
 
     name: str
@@ -55,25 +55,25 @@ def position(name: str) -> Position:
     return POSITIONS[name]
 
 
-def heard_of(network: Network, place: Position) -> Network:
-    """The network whose signals the adversary receives there: one slot, or all inferences where it hears them all."""
+def heard_of(network: Network, claim: Claim, place: Position) -> tuple[Network, Claim]:
+    """What the adversary receives there, and the claim on it: one slot, or all inferences where it hears them all."""
     if place.name != "antennas":
         network = replace(network, adversary=Adversary())
     elif not network.adversary.antennas:
         raise ValueError("position 'antennas' needs an eavesdropper: give --antennas M, or adversary.antennas")
     if place.repeated:
-        if network.inferences * network.slots.count == 1:
+        if claim.inferences * network.slots.count == 1:
             raise ValueError(f"position {place.name!r} needs inferences > 1: give --inferences T")
-        return network
-    return replace(network, inferences=1, slots=Slots())
+        return network, claim
+    return replace(network, slots=Slots()), replace(claim, inferences=1)
 
 
-def bound(network: Network, place: Position, scope: Scope, *, prior: float, device: int = 0) -> float:
+def bound(network: Network, claim: Claim, place: Position, scope: Scope, *, prior: float, device: int = 0) -> float:
     """B(κ): the largest probability of a right guess from this position. prior: κ."""
     if not 0 < prior <= 1:
         raise ValueError(f"prior={prior:g} must be > 0 and at most 1")
-    heard, curve = heard_of(network, place), place.view if scope == "view" else place.object
+    heard, curve = heard_of(network, claim, place), place.view if scope == "view" else place.object
     if curve is None or prior == 1:
         return 1.0
-    found = getattr(odds(heard, prior), curve)
+    found = getattr(odds(*heard, prior=prior), curve)
     return float(found if curve == "object" else found[device])

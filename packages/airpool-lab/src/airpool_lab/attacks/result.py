@@ -9,10 +9,10 @@ from airpool._support.figures import GREY
 from airpool._support.files import jsonable
 from airpool._support.rounding import shown
 from airpool._support.version import __version__
-from airpool.evaluation.attacks.positions import Position, Scope
-from airpool.network import Network
+from airpool.evaluation.audit.bound import clopper_pearson
+from airpool.network import Claim, Network
 from airpool.network import file as network_file
-from airpool.privacy.evidence import clopper_pearson
+from airpool_lab.attacks.positions import Position, Scope
 
 CONFIDENCE = 0.999  # one-sided: chance takes an attack that attains its bound beyond it once in a thousand
 
@@ -24,8 +24,9 @@ class AttackResult:
     secret: in words; of: one view, or the object. prior: κ, the best guess without the signal. bound: B(κ) of the
     position. numbers: all else that was measured. picture: a figure of it.
     attack: its name. trials, successes: guesses, and those that were right. device: the one that was attacked.
+    claim: the one that the bound is of.
 
-    >>> from airpool.evaluation.attacks.positions import POSITIONS
+    >>> from airpool_lab.attacks.positions import POSITIONS
     >>> net = Network.uniform(num_devices=3)
     >>> found = AttackResult("guess", POSITIONS["sum"], net, "a bit", "view", 1000, 540, prior=0.5, bound=0.6, seed=0)
     >>> found.success, round(found.standard_error, 4), found.exceeds, found.protected
@@ -47,6 +48,7 @@ class AttackResult:
     device: int = 0
     numbers: Mapping[str, Any] = field(default_factory=dict)
     picture: Path | None = None
+    claim: Claim = field(default_factory=Claim)
     version: str = __version__
 
     def __post_init__(self) -> None:
@@ -83,14 +85,14 @@ class AttackResult:
         return self.of == "view" or self.position.alone
 
     def to_json(self) -> dict[str, Any]:
-        """A plain dict for `json.dumps`, with the whole network as its file has it."""
+        """A plain dict for `json.dumps`, with the whole network and the claim as their file has them."""
         shown = ("attack", "secret", "of", "device", "trials", "successes", "success", "standard_error", "interval")
         return jsonable(
             {name: getattr(self, name) for name in shown}
             | {"position": self.position.name, "prior": self.prior, "bound": self.bound, "exceeds": self.exceeds}
             | {"protected": self.protected, "numbers": dict(self.numbers), "seed": self.seed}
             | {"picture": None if self.picture is None else str(self.picture), "version": self.version}
-            | {"network": network_file.dump(self.network)}
+            | {"network": network_file.dump(self.network, self.claim)}
         )
 
     def _repr_html_(self) -> str:

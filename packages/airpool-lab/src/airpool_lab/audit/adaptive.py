@@ -1,7 +1,12 @@
-"""Slots of one view as an adversary that adapts sees them, and how likely they were: the game behind audit.adaptive.
+"""The audit of inferences of several slots: games against an adversary that adapts (docs/howto/slots.md).
 
-Each slot runs the code that transmits (`audit.path`); what it was sent with depends on all slots before it, by a
-strategy (`audit.moves`). The evidence is the log-likelihood ratio of all that was seen (`audit.release`):
+After each slot the adversary stops or asks on; it chooses who drops out, when a second inference on the same view
+begins and, where slots are Gaussian, μ_i of the next one (`audit.moves`). The claim is
+the cap of N slots for each inference; with chosen μ_i it is the budget Σμ_i² ≤ B², B² = N μ². Lower bounds on ε and,
+where the claim is a Gaussian curve, on μ: at δ = 1e-5 as many runs show half of ε and nine tenths of μ.
+
+Each slot runs the code that transmits (`audit.path`); what it was sent with depends on all slots before it. The
+evidence is the log-likelihood ratio of all that was seen (`audit.release`):
 
     drawn anew in each slot           Σ_i ln P(y_i)/Q(y_i), each given the move that it was sent with
     drawn once, participation seen    the same; what the draw itself tells counts once
@@ -11,18 +16,23 @@ strategy (`audit.moves`). The evidence is the log-likelihood ratio of all that w
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Protocol
+from typing import Any, Protocol
 
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.evaluation.audit.adversary import aligned_link, observed, released
-from airpool.evaluation.audit.moves import Situation, Strategy
+from airpool._support.progress import Progress, silent
+from airpool.account.guarantee import guarantee
+from airpool.account.received import aggregate
+from airpool.account.views import in_one_use
+from airpool.evaluation.audit.adversary import aligned_link, observed, released, worst_worlds
+from airpool.evaluation.audit.bound import AuditReport, audit
 from airpool.evaluation.audit.path import Overheard, World, path
 from airpool.evaluation.audit.release import Observed, Release, log_likelihood
-from airpool.network import Network, scheme_rules
+from airpool.network import Claim, Network, NetworkError
 from airpool.network.network import with_its_coins
 from airpool.protocol.simulation import Drawn
+from airpool_lab.audit.moves import ASKING_AGAIN, CHARGING, DROPPING, STOPPING, TURNING, Situation, Strategy
 
 
 class Transmit(Protocol):
@@ -55,12 +65,13 @@ class SlotGame:
 
     Worlds are (K, 1): only the coordinate in which they differ is sent, as one of the network's, over its link. The
     noise of all others is independent of it, and measured by the audit of one slot.
-    others: devices that may drop out, the noisiest first. known: those that collude. inferences: on the same view.
+    others: devices that may drop out, the noisiest first. known: those that collude. claim: its inferences are on the
+    same view.
     """
 
     network: Network
+    claim: Claim
     slots: int
-    inferences: int
     redrawn: bool
     device: int
     others: tuple[int, ...]
@@ -70,7 +81,7 @@ class SlotGame:
     @property
     def hidden(self) -> bool:
         """Whether the adversary does not see who takes part."""
-        return self.network.cover_noise and not scheme_rules(self.network.scheme).ranked
+        return self.network.cover_noise and not self.network.scheme.needs_ranking_server
 
     def sender(self, dropped: int, charge: float) -> Network:
         """The network as it sends a slot. A device that drops out sends nothing: its feature is 0, so is its noise."""
@@ -83,22 +94,23 @@ class SlotGame:
         d, left = self.network.devices, np.setdiff1d(np.arange(self.network.devices.count), self.known)
         std = np.array(self.sender(self.network.dropouts, 1.0).devices.column("noise_std"))[left]
         shift = d.column("weight")[self.device] * d.column("clip_norm")[self.device]
-        shift *= self.network.neighbours.sensitivity
-        return float(shift * np.sqrt(self.slots * self.inferences / max(float(np.sum(std**2)), 1e-300)))
+        shift *= self.claim.neighbours.sensitivity
+        return float(shift * np.sqrt(self.slots * self.claim.inferences / max(float(np.sum(std**2)), 1e-300)))
 
 
 def mechanism(
     rules: SlotGame, strategy: Strategy, transmit: Transmit, on_slots: Callable[[int], None] = lambda _: None
 ) -> Callable[[World, int, np.random.Generator], Floats]:
     """The evidence with which n runs end, (n,): a mechanism for audit.bound. on_slots: told of the slots sent."""
-    barrier, budget, dropouts = rules.barrier(), float(rules.slots * rules.inferences), rules.network.dropouts
+    barrier, budget, dropouts = rules.barrier(), float(rules.slots * rules.claim.inferences), rules.network.dropouts
     kept, laws, log_coin = not rules.redrawn, _laws(rules), _log_coin(rules)
 
     def run(world: World, runs: int, rng: np.random.Generator) -> Floats:
         evidence, settled, left, heard = np.zeros(runs), np.zeros(runs), np.full(runs, budget), np.ones(runs, bool)
         inference, opened = np.zeros(runs, np.int64), np.ones(runs, np.int64)
         given = np.zeros((runs, 2, 2))  # of the open inference, where its coin is hidden: by world and coin
-        draw = _no_draw(rules, runs)
+        shape = (runs, 1, rules.network.devices.count)
+        draw = Drawn(np.zeros(shape), None, np.zeros(shape, bool), np.zeros(shape))
         active, slot = np.arange(runs), 0
         while len(active):
             now = Situation(
@@ -115,7 +127,7 @@ def mechanism(
             anew = (inference[active] == rules.slots) | (move.anew & (inference[active] > 0))
             goes = move.ask & (move.charge <= left[active])
             if kept:  # each inference has its own cap, and what is left of one is no use to the next
-                goes &= opened[active] + anew <= rules.inferences
+                goes &= opened[active] + anew <= rules.claim.inferences
             active, fresh = active[goes], active[goes & anew]
             settled[fresh], given[fresh], inference[fresh] = evidence[fresh], 0.0, 0
             opened[fresh] += 1
@@ -183,14 +195,186 @@ def _log_coin(rules: SlotGame) -> Floats:
         return np.log(np.stack([1 - p, p], axis=-1))
 
 
-def _no_draw(rules: SlotGame, runs: int) -> Drawn:
-    shape = (runs, 1, rules.network.devices.count)
-    return Drawn(np.zeros(shape), None, np.zeros(shape, bool), np.zeros(shape))
-
-
 def _keep(draw: Drawn, rows: np.ndarray, got: Drawn) -> None:
     """Keeps the draw of these runs for the slots that follow."""
     new = got.of(np.arange(len(rows)))
     draw.gain[rows], draw.takes_part[rows] = new.gain, new.takes_part
     if new.noisy_scores is not None and draw.noisy_scores is not None:
         draw.noisy_scores[rows] = new.noisy_scores
+
+
+CONFIDENCE = 0.9999
+# Features are sent longer than the clip norm allows, so that a missing clip shows.
+_LONGER = 10.0
+_IN_MEMORY = 2**19  # signals at a time
+
+
+@dataclass(frozen=True)
+class AdaptiveGame:
+    """A strategy, what it showed, and how many slots it used on average, of a budget of `slots`.
+
+    Slots with a μ_i of their own may be more than that: what they spend is Σμ_i².
+    """
+
+    strategy: str
+    report: AuditReport
+    mean_slots: float
+    slots: int
+
+    def __str__(self) -> str:
+        return f"{self.strategy}, {self.mean_slots:.1f} slots of a budget of {self.slots}: {self.report}"
+
+    def to_json(self) -> dict[str, Any]:
+        own = {"strategy": self.strategy, "mean_slots": self.mean_slots, "slots": self.slots}
+        return own | self.report.to_json()
+
+
+def strategies(network: Network, claim: Claim) -> tuple[Strategy, ...]:
+    """The strategies that a network leaves to an adversary."""
+    again = ASKING_AGAIN if claim.inferences > 1 else ()
+    dropping = DROPPING if network.dropouts else ()
+    # One draw for all slots is claimed for one view alone.
+    turning = TURNING if network.slots.redrawn else ()
+    return STOPPING + again + dropping + turning + (() if claimed_mu(network, claim, 0) is None else CHARGING)
+
+
+def claimed_mu(network: Network, claim: Claim, device: int) -> float | None:
+    """B = √(N T) μ of T inferences of N slots on the same view; None where μ of a slot is random."""
+    one = network.one_slot
+    leak = in_one_use(one, claim, aggregate(one, claim))
+    if leak.gaussian is None:
+        return None
+    mu = float(leak.worst(leak.gaussian)[leak.of_device[device]])
+    return float(np.sqrt(network.slots.count * claim.inferences)) * mu
+
+
+def seated(network: Network, claim: Claim, device: int) -> SlotGame:
+    """The game over the slots of inferences of this network, against one device.
+
+    Of the other devices those with the most noise collude, and the next may drop out.
+    """
+    if not claim.neighbours.keeps_noise:
+        raise NetworkError(f"neighbours={claim.neighbours!r}: slots are audited for zero-out and replace")
+    one = network.one_slot
+    order = np.argsort(network.devices.column("noise_std"), kind="stable")[::-1].tolist()
+    others = tuple(k for k in order if k != device)
+    here, there = worst_worlds(one, claim, device)
+
+    def along(world: World) -> World:
+        return replace(world, features=_LONGER * world.features[:, :1])
+
+    return SlotGame(
+        network=one,
+        claim=claim,
+        slots=network.slots.count,
+        redrawn=network.slots.redrawn,
+        device=device,
+        others=others[network.colluders :],
+        known=tuple(sorted(others[: network.colluders])),
+        worlds=(along(here), along(there)),
+    )
+
+
+def played(
+    network: Network,
+    claim: Claim,
+    device: int,
+    strategy: Strategy,
+    *,
+    runs: int,
+    seed: int,
+    confidence: float = CONFIDENCE,
+    transmit: Transmit | None = None,
+) -> AdaptiveGame:
+    """One strategy against one device, `runs` inferences a side (T of them on the same view: claim.inferences).
+
+    confidence: of both bounds together. transmit: the path that is played, by default the network's.
+
+    >>> from airpool_lab.audit.moves import stops_when_decided
+    >>> from airpool.network import Claim, Slots
+    >>> net = Network.uniform(num_devices=3, noise_std=0.6, dimension=1, slots=Slots(4))
+    >>> found = played(net, Claim(), 0, stops_when_decided, runs=1000, seed=0)
+    >>> found.report.violated, found.mean_slots < 4
+    (False, True)
+    """
+    rules, mu = seated(network, claim, device), claimed_mu(network, claim, device)
+    if mu is None and strategy in CHARGING:
+        raise ValueError(f"strategy {strategy.__name__} needs Gaussian slots: here μ of a slot is random")
+    sent: list[int] = []
+    report = audit(
+        mechanism(rules, strategy, transmit or transmission(rules.network), sent.append),
+        *rules.worlds,
+        runs=runs,
+        rng=np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(device, 3))),
+        delta=claim.delta,
+        confidence=confidence if mu is None else (1 + confidence) / 2,
+        score=lambda evidence: evidence,
+        claimed_epsilon=float(guarantee(network, claim).epsilon[device]),
+        claimed_mu=mu,
+        batch=max(1, _IN_MEMORY // network.devices.count),
+    )
+    name = strategy.__name__.replace("_", " ")
+    return AdaptiveGame(name, report, sum(sent) / (2 * runs), rules.slots * claim.inferences)
+
+
+@dataclass(frozen=True)
+class CapAudit:
+    """Games over the slots of an inference; all bounds hold together with the stated confidence.
+
+    games: none where `reason` says why slots are not audited.
+    """
+
+    device: int
+    inferences: int
+    games: tuple[AdaptiveGame, ...]
+    confidence: float
+    reason: str = ""
+
+    @property
+    def violated(self) -> bool:
+        return any(each.report.violated for each in self.games)
+
+    def lines(self) -> list[str]:
+        """Lines of text: the games, and how many refute the cap."""
+        if self.reason:
+            return [f"Slots: not audited: {self.reason}"]
+        refuted = sum(each.report.violated for each in self.games)
+        many = f"{self.inferences} inferences" if self.inferences > 1 else "one inference"
+        whole = f"the cap of {many}: {f'{refuted} VIOLATED it' if refuted else 'not refuted'}"
+        return [
+            *(f"Device {self.device}, {each}" for each in self.games),
+            f"{len(self.games)} strategies over slots, together with {self.confidence:g} confidence, against {whole}",
+        ]
+
+    def to_json(self) -> dict[str, Any]:
+        names = ("device", "inferences", "confidence", "reason", "violated")
+        return {name: getattr(self, name) for name in names} | {"games": [each.to_json() for each in self.games]}
+
+
+def capped(
+    network: Network,
+    claim: Claim,
+    device: int,
+    *,
+    runs: int,
+    seed: int,
+    confidence: float = CONFIDENCE,
+    progress: Progress = silent,
+) -> CapAudit:
+    """Every strategy that the network allows against one device: the audit of the cap.
+
+    Of inferences on the same view one is played, or two where the claim counts several.
+    """
+    claim = replace(claim, inferences=min(claim.inferences, 2))
+    try:
+        aligned_link(network.one_slot)
+    except ValueError as why:
+        return CapAudit(device, claim.inferences, (), confidence, reason=str(why))
+    chosen = strategies(network, claim)
+    with progress("auditing slots", len(chosen)) as advance:
+        found: list[AdaptiveGame] = []
+        for number, strategy in enumerate(chosen):
+            each = 1 - (1 - confidence) / len(chosen)
+            found.append(played(network, claim, device, strategy, runs=runs, seed=seed + number, confidence=each))
+            advance(1)
+    return CapAudit(device, claim.inferences, tuple(found), confidence)

@@ -6,6 +6,7 @@ beyond the budget no slot is sent, whatever is asked for.
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import numpy as np
 from numpy.typing import NDArray
@@ -55,12 +56,18 @@ class Move:
     turned: Bools
 
 
-def _move(now: Situation, ask: Bools | bool = True, **chosen: NDArray[np.generic] | float | bool) -> Move:
+def _move(
+    now: Situation,
+    ask: Bools | bool = True,
+    *,
+    dropped: Integers | None = None,
+    charge: Floats | float = 1.0,
+    anew: Bools | bool = False,
+    turned: Bools | bool = False,
+) -> Move:
     """Asks for an ordinary slot with as many dropouts as may be, except where chosen otherwise."""
-    shape = now.evidence.shape
-    plain = {"dropped": now.dropouts, "charge": 1.0, "anew": False, "turned": False}
-    fields = {name: np.broadcast_to(np.asarray(value), shape) for name, value in (plain | chosen).items()}
-    return Move(np.broadcast_to(np.asarray(ask), shape), **fields)  # pyright: ignore[reportArgumentType]
+    fields: Any = (ask, now.dropouts if dropped is None else dropped, charge, anew, turned)
+    return Move(*(np.broadcast_to(np.asarray(each), now.evidence.shape) for each in fields))
 
 
 Strategy = Callable[[Situation], Move]

@@ -41,14 +41,15 @@ def attack(
     model and needs --devices or --network. docs/results/attacks.md explains all attacks and positions.
     """
     from airpool._support import files
-    from airpool.evaluation.attacks.attack import ATTACKS, AttackSetting, attacked, options_of
-    from airpool.evaluation.attacks.positions import position as place_named
-    from airpool.evaluation.attacks.result import HEADER
+    from airpool_lab.attacks.attack import ATTACKS, AttackSetting, attacked, options_of
+    from airpool_lab.attacks.positions import position as place_named
+    from airpool_lab.attacks.result import HEADER
 
     place, own = place_named(position), options_of(name, _options(option or []))
     wanted.refuse_named_colluders()
     net = _network(wanted, getattr(ATTACKS.get(name), "wanted", lambda _: {})(own), epsilon)
-    results = attacked(name, AttackSetting(net, place, device, trials, seed, own, out, output.progress))
+    setting = AttackSetting(net, place, device, trials, seed, own, out, output.progress, wanted.claim())
+    results = attacked(name, setting)
     shown = [each.to_json() for each in results]
     if out is not None:
         out.mkdir(parents=True, exist_ok=True)
@@ -82,6 +83,6 @@ def _network(wanted: o.NetworkOptions, default: dict[str, Any], epsilon: float |
         wanted.check_dimension(net, default["dimension"], "the attacked codec")
     if epsilon is None:
         return net
-    from airpool.account.budget import calibrated
+    from airpool import calibrate
 
-    return calibrated(net, epsilon=epsilon)
+    return calibrate(net, wanted.claim(), epsilon=epsilon)

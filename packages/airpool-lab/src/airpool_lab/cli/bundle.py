@@ -23,10 +23,12 @@ def bundle(
 
     A model of your own cameras holds no pictures: name the folder that `airpool fit` was given. 120 of them are read.
     """
-    from airpool.models.images import calibration
-    from airpool.runtime.bundle import made, write
+    from airpool._support.extras import load
 
-    views = None if images is None else calibration.views(images)
+    write = load("airpool_runtime.bundle", "airpool bundle").write
+    from airpool_lab.bundle import folder_views, made
+
+    views = None if images is None else folder_views(images)
     with progress("putting the trunk into int8"):
         write(out, made(model, codec=codec, views=views))
     if json:

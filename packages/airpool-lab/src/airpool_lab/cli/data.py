@@ -23,7 +23,7 @@ def prepare(
     json: o.Json = False,
 ) -> None:
     """Simplify and pack meshes, such as the official ModelNet40.zip, into one file. Resumes after an interruption."""
-    from airpool.models.vision import prepare as preparation
+    from airpool_lab.vision import prepare as preparation
 
     if not out.name.endswith((".npz", ".npz.xz")):
         raise ValueError(f"--out {out} must end in .npz or .npz.xz")
@@ -48,7 +48,7 @@ def info(file: Annotated[Path, typer.Argument(help="Packed file of meshes (npz).
     """Count the objects of every class and split, their faces, and the test objects that repeat a training object."""
     import numpy as np
 
-    from airpool.models.vision import cad
+    from airpool_lab.vision import cad
 
     with progress("reading"):
         data = cad.read(file)

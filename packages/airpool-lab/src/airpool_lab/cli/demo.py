@@ -13,7 +13,7 @@ from airpool.cli import options as o
 from airpool.cli.output import folder_to_write, print_json, print_table, progress
 
 if TYPE_CHECKING:
-    from airpool.evaluation.demo import Demo
+    from airpool_lab.demo import Demo
 
 app = typer.Typer(add_completion=False)
 
@@ -36,7 +36,7 @@ def demo(
     Compare the paper's network with ours on the ModelNet40 test set, transmit one object, check the paper's claim.
     """
     from airpool._support.arrays import positive
-    from airpool.evaluation.demo import one_object, story
+    from airpool_lab.demo import one_object, story
 
     positive("epsilon", epsilon)
     if trials < 1:
@@ -63,18 +63,18 @@ def _command() -> str:
 
 
 def _found(object_name: str, *, epsilon: float, trials: int, seed: int) -> "Demo":
-    from airpool.evaluation.demo import Demo, claim, comparison, one_object, until_sure
     from airpool.models.pretrained import load
+    from airpool_lab.demo import Demo, claim, comparison, one_object
 
     shape = one_object.find(object_name)
     with progress("loading the shipped model"):
         model = load("modelnet40")
-        total = comparison.inferences(model, trials=trials) + until_sure.inferences(model, trials=trials)
+        total = comparison.inferences(model, trials=trials) + comparison.asked_inferences(model, trials=trials)
     with progress("sending one object"):
         sent = one_object.send(model, shape, epsilon=epsilon, seed=seed)
     with progress("sending the test set", total=total) as advance:
         curves = comparison.comparison(model, trials=trials, seed=seed, on_inferences=advance)
-        asked = until_sure.until_sure(model, trials=trials, seed=seed, on_inferences=advance)
+        asked = comparison.until_sure(model, trials=trials, seed=seed, on_inferences=advance)
     with progress("checking the paper's claim", total=claim.NUM_STDS) as advance:
         return Demo(*curves, asked, sent, claim.claim(on_points=advance), seed)
 
@@ -83,7 +83,7 @@ def _print(found: "Demo") -> None:
     from rich.console import Console
 
     from airpool.account.report import shown
-    from airpool.evaluation.demo import story, tables
+    from airpool_lab.demo import story, tables
 
     sent, count = found.sent, len(found.sent.views)
     compared = (

@@ -10,7 +10,7 @@ import typer
 
 from airpool.cli import options as o
 from airpool.cli.output import file_to_write, print_json, print_table, progress
-from airpool.cli.training import warnings_shown
+from airpool_lab.cli.train import warnings_shown
 
 app = typer.Typer(add_completion=False)
 
@@ -52,9 +52,9 @@ def fit(
     is kept in OUT.features, by content: after Ctrl-C, the same command goes on. A CSV file has the columns file,
     camera, class, object and, optionally, split and group: pictures of one group always stay in one split.
     """
-    from airpool.evaluation.pictures import card, job
     from airpool.models.images import fitting, folder
     from airpool.models.images import videos as of_videos
+    from airpool_lab.pictures import card, job
 
     if (images is None) == (videos is None):
         raise ValueError("give --images FOLDER or --videos FOLDER")
@@ -73,7 +73,7 @@ def fit(
 
 
 def _tuner(pictures: int, epochs: int | None, seed: int, torch_device: str | None) -> Any:
-    from airpool.models.images import tuning
+    from airpool_lab.pictures import tuning
 
     recipe = tuning.TuningRecipe(seed=seed)
     recipe = recipe if epochs is None else replace(recipe, epochs=epochs)

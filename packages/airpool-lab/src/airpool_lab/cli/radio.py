@@ -40,12 +40,12 @@ def transmit(
     """
     from airpool._support import files
     from airpool.account.report import number, shown
-    from airpool.protocol.waveform import live_frame
-    from airpool.radio.waveform import recording
-    from airpool.radio.waveform.frame import Frame
+    from airpool_lab.waveform import recording
+    from airpool_lab.waveform.frame import Frame
+    from airpool_lab.waveform.reception import live_frame
 
-    net, frame = wanted.network(), Frame(guard=guard, guard_db=guard_db)
-    samples, report = live_frame(files.array(latent), net, frame, device=device, gain=gain)
+    net, claim, frame = wanted.network(), wanted.claim(), Frame(guard=guard, guard_db=guard_db)
+    samples, report = live_frame(files.array(latent), net, frame, claim, device=device, gain=gain)
     local = float(report.epsilon_local[device])
     if out.startswith("tcp:"):
         recording.push(out, samples, timeout_s=timeout)
@@ -72,9 +72,9 @@ def receive(
     import numpy as np
 
     from airpool._support import files
-    from airpool.protocol.waveform import estimate
-    from airpool.radio.waveform import recording
-    from airpool.radio.waveform.frame import Frame
+    from airpool_lab.waveform import recording
+    from airpool_lab.waveform.frame import Frame
+    from airpool_lab.waveform.reception import estimate
 
     net, frame = wanted.network(), Frame(guard=guard, guard_db=guard_db)
     if delay < 0:
@@ -121,32 +121,31 @@ def evaluate(
     import numpy as np
 
     from airpool.account.report import number
-    from airpool.account.waveform import waveform_epsilon, why_local
     from airpool.evaluation.evaluate import evaluate as evaluated
     from airpool.evaluation.objects import held_out
     from airpool.models.pretrained import load
-    from airpool.protocol.waveform import Waveform
-    from airpool.radio.waveform.frame import Frame
-    from airpool.radio.waveform.uplink import Impairments, measured, uplink
+    from airpool_lab.waveform.frame import Frame
+    from airpool_lab.waveform.reception import Waveform, waveform_epsilon, why_local
+    from airpool_lab.waveform.uplink import Impairments, measured, uplink
 
     o.at_least(1, taps=taps, trials=trials)
     o.at_least(0, timing=timing, seed=seed)
     model, which = load("modelnet40"), cast("Any", split)
-    net = wanted.network(**model.wanted(codec))
+    net, claim = wanted.network(**model.wanted(codec)), wanted.claim()
     held = held_out(model, net, codec=codec, split=which)
     off = Impairments(taps, direct=direct, pilot_noise_std=pilot_noise_std, timing=timing, carrier_std=carrier_std)
     off = replace(off, phase_std=phase_noise_std, limit=limit)
     radio = Waveform(Frame(guard=guard, guard_db=guard_db), off)
     with progress("transmitting", total=2 * len(held.labels) * trials) as advance:
         over, plain = (
-            evaluated(held, net, trials=trials, seed=seed, instead=each, on_inferences=advance)
+            evaluated(held, net, claim, trials=trials, seed=seed, instead=each, on_inferences=advance)
             for each in (radio, None)
         )
     rng, symbols = np.random.default_rng(seed), (net.dimension + 1) // 2
     link = uplink((_DRAWN, net.devices.count), symbols, radio.frame, off, rng)
-    found, why = measured(link, rng), why_local(net, link)
+    found, why = measured(link, rng), why_local(net, link, claim)
     local = over.report.epsilon_local
-    every = local[None] if why else np.stack([waveform_epsilon(net, link, run=run) for run in range(_DRAWN)])
+    every = local[None] if why else np.stack([waveform_epsilon(net, link, claim, run=run) for run in range(_DRAWN)])
     record = {
         "accuracy": over.accuracy_mean,
         "accuracy_ci": list(over.accuracy_ci),

@@ -10,7 +10,7 @@ from airpool.cli import options as o
 from airpool.cli.output import folder_to_write, print_json, progress
 
 if TYPE_CHECKING:
-    from airpool.paper.figures.report import Reproduced
+    from airpool_lab.paper.figures.report import Reproduced
 
 
 app = typer.Typer(add_completion=False)
@@ -27,8 +27,8 @@ def reproduce(
     json: o.Json = False,
 ) -> None:
     """Redraw a figure or table of the paper, with the exact one beside it and whether the paper's finding holds."""
-    from airpool.paper import figures as r
-    from airpool.paper.figures import report
+    from airpool_lab.paper import figures as r
+    from airpool_lab.paper.figures import report
 
     began = time.monotonic()
     names = r.IDS if name == "all" else (name,)
@@ -63,7 +63,7 @@ def _print(results: "list[Reproduced]") -> None:
     from rich.console import Console
     from rich.text import Text
 
-    from airpool.paper.figures.verdicts import WORDS
+    from airpool_lab.paper.figures.description import WORDS
 
     console = Console(highlight=False)
 

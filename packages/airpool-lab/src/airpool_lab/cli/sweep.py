@@ -38,7 +38,7 @@ def sweep(
 ) -> None:
     """Run a function at every combination of parameters. Resumes after an interruption, even a kill."""
     from airpool._support.table import writer_for
-    from airpool.evaluation.sweep import Workers, grid, run
+    from airpool_lab.sweep import Workers, grid, run
 
     if out is not None:
         writer_for(out)
@@ -72,7 +72,7 @@ def sweep(
 
 def _function(name: str) -> Any:
     from airpool.evaluation.settings import FUNCTIONS
-    from airpool.evaluation.sweep.code import named
+    from airpool_lab.sweep import named
 
     if ":" in name:
         sys.path.insert(0, os.getcwd())

@@ -9,7 +9,7 @@ from airpool.cli.output import print_json, print_table, progress
 
 if TYPE_CHECKING:
     from airpool.evaluation.evaluate import Evaluation
-    from airpool.evaluation.prediction import Prediction
+    from airpool_lab.theory.prediction import Prediction
 
 app = typer.Typer(add_completion=False)
 
@@ -47,11 +47,11 @@ def theory(
     from airpool import calibrate, guarantee, load
     from airpool.account.report import number
     from airpool.evaluation.evaluate import evaluate
+    from airpool.evaluation.mse import check_network
     from airpool.evaluation.objects import EncodedObjects
-    from airpool.evaluation.prediction import linear_for, on_tensors, predict
-    from airpool.evaluation.theory.mse import check_network
-    from airpool.evaluation.theory.server import LayeredServer
     from airpool.models.codecs.codec import matrices
+    from airpool_lab.theory.prediction import linear_for, on_tensors, predict
+    from airpool_lab.theory.server import LayeredServer
 
     o.at_least(0, trials=trials)
     o.at_least(1, objects=objects)
@@ -62,12 +62,12 @@ def theory(
         # The linear server is never fitted to the objects that it is judged by.
         others = model.held_out("validation" if split == "test" else "test", codec=codec)
     dimension = held.latents.shape[2]
-    net = wanted.network(devices=12, dimension=dimension)
+    net, claim = wanted.network(devices=12, dimension=dimension), wanted.claim()
     check_network(net)
     wanted.check_dimension(net, dimension, f"the codec {codec}")
     held, others = (each.fitted(net.devices.count) for each in (held, others))
     if epsilon is not None:
-        net = calibrate(net, epsilon=epsilon, colluding=wanted.colluding)
+        net = calibrate(net, claim, epsilon=epsilon)
     rows = np.linspace(0, len(held) - 1, min(objects or len(held), len(held))).round().astype(int)
     latents, labels = held.latents[rows], held.labels[rows]
     examples = others.latents.double().numpy(), others.labels.numpy()
@@ -79,8 +79,8 @@ def theory(
         with progress("transmitting"):
             linear = on_tensors(linear_for(net, *examples, num_classes=len(model.classes)))
             for name, server in (("server", chosen.server), ("linear", linear)):
-                runs[name] = evaluate(EncodedObjects(latents, labels, server), net, trials=trials, seed=seed)
-    worst = guarantee(net, colluding=wanted.colluding).worst
+                runs[name] = evaluate(EncodedObjects(latents, labels, server), net, claim, trials=trials, seed=seed)
+    worst = guarantee(net, claim).worst
     if json:
         measured = {
             name: {"accuracy": run.accuracy_mean, "accuracy_ci": list(run.accuracy_ci)}
@@ -90,7 +90,7 @@ def theory(
         about = {"epsilon": number(worst), "codec": codec, "split": split, "trials": trials, "seed": seed}
         print_json({**about, **bounds.to_json(), "measured": measured, "cameras": held.note})
     else:
-        _print(bounds, runs, worst, net.delta)
+        _print(bounds, runs, worst, claim.delta)
         if held.note is not None:
             typer.echo(held.note)
 

@@ -1,7 +1,7 @@
 """Content of `airpool demo`: two networks on the test set, slots until sure, one object transmitted, and the paper's
 claim checked.
 
-comparison, until_sure, one_object and claim compute plain data; tables, pictures and story present it.
+comparison, one_object and claim compute plain data; tables and story present it.
 """
 
 from dataclasses import dataclass, field
@@ -9,10 +9,9 @@ from typing import Any
 
 from airpool._support.version import __version__, machine, today
 from airpool.account.report import number
-from airpool.evaluation.demo.claim import CheckedClaim
-from airpool.evaluation.demo.comparison import Curve
-from airpool.evaluation.demo.one_object import Sent
-from airpool.evaluation.demo.until_sure import Spending
+from airpool_lab.demo.claim import CheckedClaim
+from airpool_lab.demo.comparison import Curve, Spending
+from airpool_lab.demo.one_object import Sent
 
 
 @dataclass(frozen=True, eq=False)

@@ -6,17 +6,18 @@ from typing import Any, get_args
 
 import numpy as np
 
-from airpool.account.guarantee import aggregate, epsilon, guarantee, paper_claim
+from airpool.account.guarantee import device_epsilon, guarantee
+from airpool.account.received import aggregate
 from airpool.account.report import number
-from airpool.network import Channel, Neighbours, Network
-from airpool.paper.formulas.theorem1 import Tail
+from airpool.account.theorem1 import Tail, paper_claim
+from airpool.network import Channel, Claim, Neighbours, Network
 from airpool.privacy import device
 
 COVERED = "zero-out, cover noise"
 NUM_STDS = 25
-# What changes between neighbours, by name.
-_CHANGES: dict[str, dict[str, Any]] = {name: {"neighbours": name} for name in Neighbours}
-_CHANGES |= {f"{name}, cover noise": {"neighbours": name, "cover_noise": True} for name in Neighbours}
+# Neighbours, and whether there is cover noise, by name.
+_CHANGES = {str(name): (name, False) for name in Neighbours}
+_CHANGES |= {f"{name}, cover noise": (name, True) for name in Neighbours}
 # Curves against σ: two forms of the claim, and exact values.
 _TAILS: tuple[Tail, ...] = ("quadratic", "bernstein")
 _EXACT = (*Neighbours, COVERED)
@@ -55,7 +56,7 @@ def claim(*, on_points: Callable[[int], None] = lambda _: None) -> CheckedClaim:
     for std in curves["noise_std"]:
         at = replace(unlimited, devices=replace(network.devices, noise_std=std))
         for tail in _TAILS:
-            curves[f"theorem 1 ({tail})"].append(float(paper_claim(at, tail).epsilon[0]))
+            curves[f"theorem 1 ({tail})"].append(float(paper_claim(at, tail=tail).epsilon[0]))
         for name in _EXACT:
             curves[name].append(_exact(at, name))
         on_points(1)
@@ -63,12 +64,13 @@ def claim(*, on_points: Callable[[int], None] = lambda _: None) -> CheckedClaim:
 
 
 def _claimed(network: Network, tail: Tail) -> dict[str, Any]:
-    claimed = paper_claim(network, tail)
+    claimed = paper_claim(network, tail=tail)
     at = float(claimed.epsilon[0])
     true_delta = None if np.isinf(at) else float(device.delta(aggregate(network), at)[0])
     return {"epsilon": at, "delta": float(claimed.delta[0]), "true_delta": true_delta, "reason": claimed.reason}
 
 
 def _exact(network: Network, change: str) -> float:
-    changed = replace(network, **_CHANGES[change])
-    return float(np.max(epsilon(changed, aggregate(changed))))
+    neighbours, cover_noise = _CHANGES[change]
+    changed = replace(network, cover_noise=cover_noise)
+    return float(np.max(device_epsilon(changed, Claim(neighbours=neighbours))))

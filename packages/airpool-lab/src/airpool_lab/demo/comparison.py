@@ -4,7 +4,8 @@ paper   codec q16 (r = 784), p = 0.9, ideal channel; σ scaled so that Theorem 1
 ours    the vote (r = 40), p = 1, Rician fading and receiver noise; the smallest σ whose exact ε is at most ε
 
 Every trained codec stands beside the vote of its own trunk, in the same network and on the same noise: q16 in the
-paper's network, compact in ours.
+paper's network, compact in ours. Ours is also asked in up to sixteen quiet slots until the server is sure, at the same
+cap: promised are the cap of an inference and the inferences that a budget allows at least; means are figures.
 """
 
 import math
@@ -13,12 +14,14 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, Literal
 
-from airpool.account.calibration import calibrate, calibrate_claim
+from airpool.account import theorem1
+from airpool.account.calibration import calibrate
 from airpool.account.guarantee import guarantee
+from airpool.account.lifetime import Lifetime, lifetime
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import held_out
-from airpool.network import Channel, Network, Slots
-from airpool.paper.formulas.accuracy import TABLE_2, Printed
+from airpool.network import Channel, Claim, Neighbours, Network, Slots
+from airpool_lab.paper.formulas.theorem2 import TABLE_2, Printed
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained
@@ -83,7 +86,8 @@ def network(name: Name, epsilon: float, *, dimension: int, slots: Slots = ONE_SL
     ('rician', 0.04828)
     """
     if name == "paper":
-        return calibrate_claim(Network.uniform(num_devices=12, dimension=dimension, participation=0.9), epsilon=epsilon)
+        plain = Network.uniform(num_devices=12, dimension=dimension, participation=0.9)
+        return theorem1.calibrate(plain, epsilon=epsilon)
     channel = Channel(fading="rician", noise_std=RECEIVER_STD)
     return calibrate(
         Network.uniform(num_devices=12, dimension=dimension, channel=channel, slots=slots), epsilon=epsilon
@@ -115,7 +119,7 @@ def comparison(
                 epsilon,
                 net,
                 evaluated(net, trials=trials),
-                guarantee(net, neighbours="remove").worst,
+                guarantee(net, Claim(neighbours=Neighbours.REMOVE)).worst,
                 TABLE_2["1"].get(epsilon),
             )
             for epsilon, net in zip(epsilons, nets, strict=True)
@@ -124,3 +128,56 @@ def comparison(
         return Curve(where, name, points, quiet)
 
     return curve("q16"), curve("vote"), curve("compact")
+
+
+CAP, BUDGET = 2.0, 8.0
+ASKED = (Slots(1), Slots(16, sure=0.99))
+
+
+@dataclass(frozen=True, eq=False)
+class Spending:
+    """One way of asking on the test set, and how long a budget lasts with it."""
+
+    slots: Slots
+    evaluation: Evaluation
+    life: Lifetime
+
+    def row(self) -> dict[str, Any]:
+        """Plain numbers. mean_epsilon: of as many slots as an inference uses on average, promised to none."""
+        run = self.evaluation
+        return {
+            "cap_epsilon": run.report.worst,
+            "slots": self.slots.count,
+            "sure": None if self.slots.count == 1 else self.slots.sure,
+            "accuracy_mean": run.accuracy_mean,
+            "accuracy_std": run.accuracy_std,
+            "mean_slots": self.life.mean,
+            "mean_epsilon": run.report.worst if run.slots is None else run.slots.mean_epsilon,
+            "budget_epsilon": self.life.epsilon,
+            "inferences_at_least": self.life.at_least,
+            "inferences_on_average": self.life.on_average,
+        }
+
+
+def trials_of(trials: int) -> int:
+    """Transmissions of every object: a fifth of the comparison's, each of several slots; at least two."""
+    return max(2, trials // 5)
+
+
+def asked_inferences(model: "Pretrained", *, trials: int) -> int:
+    """The number of inferences that `until_sure` makes."""
+    return len(ASKED) * trials_of(trials) * len(model.held_out("test"))
+
+
+def until_sure(
+    model: "Pretrained", *, trials: int, seed: int = 0, on_inferences: Callable[[int], None] = lambda _: None
+) -> tuple[Spending, ...]:
+    """Each way of asking, at the same cap, with our network's channel."""
+
+    def spent(slots: Slots) -> Spending:
+        net = network("ours", CAP, dimension=model.codec().dimension, slots=slots)
+        run = evaluate(model, net, trials=trials_of(trials), seed=seed, on_inferences=on_inferences)
+        mean = 1.0 if run.slots is None else run.slots.mean
+        return Spending(slots, run, lifetime(net, epsilon=BUDGET, mean_slots=mean))
+
+    return tuple(spent(slots) for slots in ASKED)

@@ -8,7 +8,6 @@ from torch import Tensor
 
 from airpool._support.brief import Brief
 from airpool.account.report import number
-from airpool.evaluation.demo import comparison
 from airpool.models.pretrained import infer
 from airpool.models.vision import shapes
 from airpool.models.vision.shapes import Shape
@@ -16,6 +15,7 @@ from airpool.models.vision.views import Cameras, views
 from airpool.network import Network
 from airpool.protocol.inference import Inference, Simulation, centralised
 from airpool.protocol.server import NO_ANSWER
+from airpool_lab.demo import comparison
 
 if TYPE_CHECKING:
     from airpool.models.pretrained import Pretrained

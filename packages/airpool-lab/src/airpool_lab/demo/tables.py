@@ -7,10 +7,9 @@ from typing import Any
 from airpool._support.page import PageTable
 from airpool._support.rounding import full, spread, up
 from airpool.account.report import shown
-from airpool.evaluation.demo.claim import CheckedClaim
-from airpool.evaluation.demo.comparison import Curve, Name
-from airpool.evaluation.demo.one_object import REPEATS, Sent
-from airpool.evaluation.demo.until_sure import Spending
+from airpool_lab.demo.claim import CheckedClaim
+from airpool_lab.demo.comparison import Curve, Name, Spending
+from airpool_lab.demo.one_object import REPEATS, Sent
 
 _CAPTIONS: dict[Name, str] = {
     "paper": "The paper's network: q = 16 (r = 784), p = 0.9, ideal channel; the noise for which Theorem 1 claims ε",
@@ -129,7 +128,9 @@ def devices(sent: Sent) -> PageTable:
         state = "yes" if device["on_the_air"] else silence
         epsilons = (shown(float(device[name])) for name in ("epsilon", "epsilon_local"))
         rows.append((str(k), f"{sent.step_deg * k:.0f}°", f"{device['gain']:.3f}", state, *epsilons))
-    caption = f"The twelve devices; ε is over the draw of participation and outage (δ = {plain(sent.network.delta)})"
+    caption = (
+        f"The twelve devices; ε is over the draw of participation and outage (δ = {plain(sent.out.report.claim.delta)})"
+    )
     return PageTable(caption, ("camera", "angle", "channel gain |h|", "transmitted", "ε device", "ε local"), rows)
 
 

@@ -14,26 +14,103 @@ kept that was fitted to three fifths of the objects, and its accuracy is that on
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
+import torch
 from numpy.typing import NDArray
+from torch import Tensor
 
 from airpool._support import figures, files
+from airpool._support.brief import Brief
+from airpool._support.files import sha256
 from airpool._support.progress import Progress, silent
-from airpool._support.tensors import sha256
 from airpool._support.version import __version__
-from airpool.evaluation.pictures import accuracy, card, confusion
-from airpool.evaluation.pictures.accuracy import BUDGETS, CameraAccuracy
+from airpool.account.calibration import calibrate
+from airpool.evaluation.evaluate import evaluate
+from airpool.evaluation.objects import EncodedObjects, held_out
 from airpool.models.codecs.codec import SUFFIX
+from airpool.models.codecs.training import decoded, setting
 from airpool.models.images import fitting
 from airpool.models.images import trunk as trunks
 from airpool.models.images.features import PictureFeatures
 from airpool.models.images.pictures import Pictures, require_enough
 from airpool.models.images.trunk import ImageTrunk
-from airpool.models.sensors import columns, fitted, groups
+from airpool.models.model import Model
+from airpool.models.sensors import fitted
 from airpool.models.sensors.fitted import Fitted
-from airpool.models.sensors.fitting import FitRecipe
+from airpool.models.sensors.fitting import FitRecipe, Names, class_of, dealt, dealt_out, group_of
+from airpool.network import Network
+from airpool_lab.pictures import card
+from airpool_lab.pictures.card import NO_NOISE
+
+CODECS = ("vote", "compact")
+BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
+CONFUSED_AT = 2.0  # ε of the confusion figure, or the budget that is nearest
+
+# Names of the rows: the model's default codec, then both, then what needs no radio.
+DEFAULT, ONE_CAMERA, CHANCE = "the model", "one camera", "chance"
+
+
+@dataclass(frozen=True, eq=False, repr=False)
+class CameraAccuracy(Brief):
+    """Of the test objects of one model. rows: accuracy by name and column; confusion: (C, C), of labels and answers, in
+    objects, at one ε."""
+
+    rows: dict[str, dict[str, float]]
+    confusion: NDArray[np.float64]
+    objects: int
+    default: str
+
+
+def measured(
+    model: Model, present: NDArray[np.bool_], *, budgets: Sequence[float], trials: int, seed: int = 0
+) -> CameraAccuracy:
+    """Accuracy on the test objects. present: (N, K) of these, whether a camera had a picture of it."""
+    held = model.held_out("test")
+    labels, devices = held.labels, model.num_devices
+    rows: dict[str, dict[str, float]] = {name: {} for name in (DEFAULT, *CODECS)}
+    confusion = np.zeros((len(model.classes),) * 2)
+    at = min(budgets, key=lambda each: abs(each - CONFUSED_AT))
+    for name in CODECS:
+        net = Network.uniform(num_devices=devices, dimension=model.codec(name).dimension)
+        for epsilon in budgets:
+            noisy = calibrate(net, epsilon=epsilon)
+            found = evaluate(held_out(model, noisy, codec=name), noisy, trials=trials, seed=seed)
+            rows[name][f"{epsilon:g}"] = found.accuracy_mean
+            if name == model.codecs[0] and epsilon == at:
+                confusion = _confusion(model, noisy, labels, trials=trials, seed=seed)
+        sent = model.held_out("test", codec=name).latents
+        exact = EncodedObjects(sent, labels, model.codec(name).server)
+        rows[name][NO_NOISE] = evaluate(exact, net, instead="centralised", trials=1).accuracy_mean
+    rows[DEFAULT] = dict(rows[model.codecs[0]])
+    right = (held.posteriors.argmax(-1) == labels[:, None]).numpy()
+    rows[ONE_CAMERA] = {NO_NOISE: float(right[present].mean())}
+    rows[CHANCE] = {NO_NOISE: float(labels.bincount().max() / len(labels))}
+    return CameraAccuracy(rows, confusion, len(labels), model.codecs[0])
+
+
+def table(found: Sequence[CameraAccuracy]) -> dict[str, dict[str, dict[str, Any]]]:
+    """Mean and, over several folds, standard deviation of every row and column."""
+
+    def spread(row: str, column: str) -> dict[str, Any]:
+        each = [one.rows[row][column] for one in found]
+        return {"mean": fmean(each), "std": stdev(each) if len(each) > 1 else None, "each": each}
+
+    return {row: {column: spread(row, column) for column in found[0].rows[row]} for row in found[0].rows}
+
+
+@torch.no_grad()
+def _confusion(model: Model, network: Network, labels: Tensor, *, trials: int, seed: int) -> NDArray[np.float64]:
+    """(C, C) in objects: how many of each class (rows) are taken for which, on average over the noise."""
+    codec, sent = model.codec(), model.held_out("test").latents
+    rng = torch.Generator().manual_seed(seed)
+    answers = decoded(codec, sent, setting(network), rng, trials=trials).argmax(-1)  # (N, trials)
+    classes = len(model.classes)
+    pairs = (labels[:, None] * classes + answers).flatten()
+    return pairs.bincount(minlength=classes**2).reshape(classes, classes).numpy() / trials
+
 
 # Of pictures and the rows to train and validate on, a trunk and what it makes of all of them.
 Tuner = Callable[[PictureFeatures, NDArray[np.bool_], NDArray[np.bool_]], tuple[ImageTrunk, PictureFeatures]]
@@ -85,7 +162,7 @@ def make(pictures: Pictures, job: CameraJob, *, source: str) -> tuple[dict[str, 
     record = _record(found.pictures, model, results, job, source)
     files.write(beside[0], card.as_json(record))
     files.write(beside[1], card.markdown(record, picture=beside[2].name))
-    confusion.draw(record, *beside[2:])
+    card.draw(record, *beside[2:])
     names = {"object": found.pictures.objects, "class": found.pictures.labels, "group": found.pictures.groups}
     figures.write_csv(listed, {**names, "part": parts})
     return record, [job.out, *beside, listed]
@@ -102,7 +179,7 @@ def _single(
 def _folds(found: PictureFeatures, trunk: ImageTrunk, job: CameraJob) -> tuple[list[str], list[CameraAccuracy], Fitted]:
     labels, group = _numbers(found)
     require_enough(found.pictures.labels, found.pictures.groups, job.folds)
-    fold = groups.dealt(labels, group, [str(each) for each in range(job.folds)], seed=job.recipe.seed)
+    fold = dealt(labels, group, [str(each) for each in range(job.folds)], seed=job.recipe.seed)
     results = []
     for each in range(job.folds):
         split = _aside(labels, group, test=fold == str(each), seed=job.recipe.seed)
@@ -112,36 +189,43 @@ def _folds(found: PictureFeatures, trunk: ImageTrunk, job: CameraJob) -> tuple[l
     return [f"fold {each}" for each in fold.tolist()], results, _fitted(found, trunk, everything, job)
 
 
-def _aside(labels: NDArray[np.int64], group: NDArray[np.int64], *, test: NDArray[np.bool_], seed: int) -> groups.Names:
+def _aside(labels: NDArray[np.int64], group: NDArray[np.int64], *, test: NDArray[np.bool_], seed: int) -> Names:
     """The split of one fold: of the other groups, one of each class in up to eight validates."""
     rest = ~test
     counts = [len(np.unique(group[rest & (labels == each)])) for each in np.unique(labels)]
     parts = ("validation", *["train"] * (max(1, min(8, *counts) - 1)))
     split = np.full(len(labels), "test", f"<U{len('validation')}")
-    split[rest] = groups.dealt(labels[rest], group[rest], parts, seed=seed)
+    split[rest] = dealt(labels[rest], group[rest], parts, seed=seed)
     return split
 
 
-def _split(found: PictureFeatures, seed: int) -> groups.Names:
+def _split(found: PictureFeatures, seed: int) -> Names:
     labels, group = _numbers(found)
-    return groups.split(labels, group, found.pictures.split, seed=seed)
+    return dealt_out(labels, group, found.pictures.split, seed=seed)
 
 
 def _numbers(found: PictureFeatures) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
     count = len(found.pictures.objects)
-    return columns.classes(found.pictures.labels, count)[1], columns.groups(found.pictures.groups, count)
+    return class_of(found.pictures.labels, count)[1], group_of(found.pictures.groups, count)
 
 
-def _fitted(found: PictureFeatures, trunk: ImageTrunk, split: groups.Names, job: CameraJob) -> Fitted:
+def _fitted(found: PictureFeatures, trunk: ImageTrunk, split: Names, job: CameraJob) -> Fitted:
     if job.tune is not None:
         trunk, found = job.tune(found, split == "train", split == "validation")
-    how: Any = {"epsilon": job.budgets, "recipe": job.recipe, "name": job.out.stem, "progress": job.progress}
-    return fitting.fitted(found, trunk, split=split, **how)
+    return fitting.fitted(
+        found,
+        trunk,
+        split=split,
+        epsilon=job.budgets,
+        recipe=job.recipe,
+        name=job.out.stem,
+        progress=job.progress,
+    )
 
 
-def _measured(model: Fitted, found: PictureFeatures, split: groups.Names, job: CameraJob) -> CameraAccuracy:
+def _measured(model: Fitted, found: PictureFeatures, split: Names, job: CameraJob) -> CameraAccuracy:
     present = found.present[split == "test"]
-    return accuracy.measured(model, present, budgets=job.budgets, trials=job.trials, seed=job.recipe.seed)
+    return measured(model, present, budgets=job.budgets, trials=job.trials, seed=job.recipe.seed)
 
 
 def _record(
@@ -150,7 +234,7 @@ def _record(
     """All that the card says, as plain data."""
     assert model.trunk is not None
     counts = {label: pictures.labels.count(label) for label in model.classes}
-    tested = {"table": accuracy.table(results), "defaults": [each.default for each in results]} if results else {}
+    tested = {"table": table(results), "defaults": [each.default for each in results]} if results else {}
     return {
         "name": job.out.stem,
         "version": __version__,
@@ -173,5 +257,5 @@ def _record(
         "tested": sum(each.objects for each in results),
         **tested,
         "confusion": sum((each.confusion for each in results), np.zeros(())).tolist() if results else None,
-        "confused_at": min(job.budgets, key=lambda each: abs(each - accuracy.CONFUSED_AT)),
+        "confused_at": min(job.budgets, key=lambda each: abs(each - CONFUSED_AT)),
     }

@@ -14,13 +14,13 @@ from numpy.typing import NDArray
 from torch import Tensor, nn
 
 from airpool._support.progress import Progress, silent
-from airpool.models import recipes
+from airpool.models import loop
 from airpool.models.images import features
 from airpool.models.images import trunk as trunks
 from airpool.models.images.features import PictureFeatures
 from airpool.models.images.trunk import WIDTH, ImageTrunk
-from airpool.models.sensors import columns
-from airpool.models.vision.augment import Augmentation, augmented
+from airpool.models.sensors import fitting
+from airpool_lab.vision.training import Augmentation, augmented
 
 _SECONDS = 0.15  # of one picture in one epoch, on one core
 
@@ -41,7 +41,7 @@ class TuningRecipe(Augmentation):
     seed: int = 0
 
     def __post_init__(self) -> None:
-        recipes.check(self)
+        loop.check_recipe(self)
 
 
 def torch_device(wanted: str | None, pictures: int, recipe: TuningRecipe) -> str:
@@ -75,7 +75,7 @@ def tuned(
     train, validation: (N,), which objects. No other object is looked at.
     """
     torch.manual_seed(recipe.seed)
-    labels = torch.from_numpy(columns.classes(found.pictures.labels, len(found.pictures.objects))[1])
+    labels = torch.from_numpy(fitting.class_of(found.pictures.labels, len(found.pictures.objects))[1])
     shown, aside = (_pictures(found, rows, labels) for rows in (train, validation))
     layers = trunks.shipped().layers().to(device)
     head = nn.Linear(WIDTH, int(labels.max()) + 1, device=device)

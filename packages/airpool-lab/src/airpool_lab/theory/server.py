@@ -12,6 +12,7 @@ from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Floats, finite
 from airpool._support.brief import Brief
+from airpool.evaluation.mse import affine
 
 Integers = NDArray[np.intp]
 
@@ -73,24 +74,6 @@ def bounded_scores(server: LayeredServer, x: ArrayLike, *, x_error: ArrayLike = 
     return affine(*server.layers[-1], h, error)
 
 
-def affine(A: Floats, b: Floats, h: Floats, h_error: Floats) -> tuple[Floats, Floats]:
-    """A h + b (..., out) as computed from h (..., in) with an error of at most `h_error`, and a bound on its error.
-
-    γ_{2n+8}(|A||h| + |b|) + |A| h_error, with room for the roundings in `gaps` (proof: docs/proofs/theory.md).
-    """
-    count, tiny = A.shape[1], float(np.finfo(np.float64).tiny)
-    g = gamma(2 * count + 8)
-    with np.errstate(over="ignore", invalid="ignore"):
-        value = h @ A.T + b
-        off = h_error + g * np.abs(h) + tiny
-        return value, (1 + g) * (off @ np.abs(A).T + g * np.abs(b) + 4 * count * tiny)
-
-
-def gamma(roundings: int) -> float:
-    """γ_n = n u/(1 − n u), u = 2⁻⁵³: bounds the relative error of n roundings."""
-    return roundings * 2.0**-53 / (1 - roundings * 2.0**-53)
-
-
 def gaps(scores: Floats, labels: ArrayLike, error: Floats | None = None) -> Floats:
     """s_l − s_j (n, C) of the true class l against every class j; inf at j = l.
 
@@ -127,6 +110,14 @@ def class_labels(labels: ArrayLike, *, count: int, num_classes: int) -> Integers
     if count and (y.min() < 0 or y.max() >= num_classes):
         raise ValueError(f"labels run from {y.min()} to {y.max()}, must be from 0 to {num_classes - 1}")
     return y.astype(np.intp)
+
+
+def checked_points(server: LayeredServer, x: ArrayLike, labels: ArrayLike) -> tuple[Floats, Integers]:
+    """Points (n, r) and their labels (n,), or an error."""
+    points = finite("x", x)
+    if points.ndim != 2:
+        raise ValueError(f"x has shape {points.shape}, must be (n, {server.dimension})")
+    return points, class_labels(labels, count=len(points), num_classes=server.num_classes)
 
 
 def linear_server(latents: ArrayLike, labels: ArrayLike, *, noise_std: float, num_classes: int) -> LayeredServer:

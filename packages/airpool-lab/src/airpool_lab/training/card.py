@@ -4,7 +4,7 @@ import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from statistics import fmean, stdev
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 import torch
 from torch import Tensor
@@ -46,22 +46,6 @@ def measured(found: Tensor, labels: Tensor, *, classes: Sequence[str], duplicate
     }
 
 
-class CardParts(TypedDict, total=False):
-    """Parts that not every card has.
-
-    Of a local head, trunk: SHA-256 of the files it stands on, by name; calibration: temperatures (K,), and for
-    validation and test the fields of `local.Calibration`, or None. Of a codec, too, trunk; architecture: its shape;
-    air: `channel` in words, `trials` of each object, and for each of the `networks` the exact ε of the worst device and
-    noise_std. Then each run has air, too: for each network, and at the end for none, validation and test (or None) with
-    accuracy_mean, accuracy_std over the trials and class_mean.
-    """
-
-    architecture: Mapping[str, Any] | None
-    trunk: Mapping[str, str] | None
-    calibration: Mapping[str, Any] | None
-    air: Mapping[str, Any] | None
-
-
 def card(
     *,
     name: str,
@@ -69,31 +53,34 @@ def card(
     split: Mapping[str, Any],
     recipe: Mapping[str, Any],
     runs: Sequence[Mapping[str, Any]],
-    **parts: Unpack[CardParts],
+    architecture: Mapping[str, Any] | None = None,
+    trunk: Mapping[str, str] | None = None,
+    calibration: Mapping[str, Any] | None = None,
+    air: Mapping[str, Any] | None = None,
 ) -> dict[str, Any]:
     """A model card: what is given, and means and standard deviations over the runs, which differ in their seeds.
 
     runs: for each, seed, weights (its file), validation (accuracy or None) and test (from `measured`, or None).
-    data, split: from `runs.Source`.
+    data, split: from `runs.Source`. Of a local head, trunk: SHA-256 of the files it stands on, by name; calibration:
+    temperatures (K,), and for validation and test the fields of `local.Calibration`, or None. Of a codec, too, trunk;
+    architecture: its shape; air: `channel` in words, `trials` of each object, and for each of the `networks` the exact
+    ε of the worst device and noise_std. Then each run has air, too: for each network, and at the end for none,
+    validation and test (or None) with accuracy_mean, accuracy_std over the trials and class_mean.
     """
-
-    def part(key: str) -> dict[str, Any] | None:
-        return dict(found) if (found := parts.get(key)) else None
-
     tests = [run["test"] for run in runs if run.get("test")]
     return {
         "name": name,
         "version": __version__,
         "data": dict(data),
         "split": dict(split),
-        "architecture": part("architecture"),
+        "architecture": dict(architecture) if architecture else None,
         "recipe": {key: value for key, value in recipe.items() if key != "seed"},
         "seeds": [run["seed"] for run in runs],
         "validation": _spread([run.get("validation") for run in runs]),
         "test": _summary(tests) if len(tests) == len(runs) else None,
-        "trunk": part("trunk"),
-        "calibration": part("calibration"),
-        "air": part("air"),
+        "trunk": dict(trunk) if trunk else None,
+        "calibration": dict(calibration) if calibration else None,
+        "air": dict(air) if air else None,
         "runs": [dict(run) for run in runs],
     }
 

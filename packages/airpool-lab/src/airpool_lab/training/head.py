@@ -7,19 +7,19 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any
 
-from airpool._support.tensors import sha256
-from airpool.evaluation.training.work import Made, StoredTrunk
-from airpool.models import local, recipes, weights
+from airpool._support.files import sha256
+from airpool.models import local, loop, weights
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs import vote as votes
 from airpool.models.local import HeadRecipe
+from airpool_lab.training.work import Made, StoredTrunk
 
 _FEW = 100  # validation objects, below which calibration is rough
 
 
 def settings(values: Mapping[str, Any], seed: int = 0) -> HeadRecipe:
     """The recipe of a head, with some of its fields set by name; without epochs, the trunk's own classifier."""
-    return recipes.settled(values, HeadRecipe(epochs=0, seed=seed), fixed=("seed",))[0]
+    return loop.settled(values, HeadRecipe(epochs=0, seed=seed), fixed=("seed",))[0]
 
 
 def make(trunk: StoredTrunk, name: str, recipe: HeadRecipe) -> Made:

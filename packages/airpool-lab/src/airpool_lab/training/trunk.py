@@ -7,12 +7,12 @@ from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
-from airpool.evaluation.training import work as works
-from airpool.evaluation.training.work import Made, TrainingJob, Work
-from airpool.models import recipes
-from airpool.models.vision import runs
+from airpool.models import loop
 from airpool.models.vision.mvcnn import Architecture
-from airpool.models.vision.training import RECIPES, TrunkRecipe
+from airpool_lab.training import work as works
+from airpool_lab.training.work import Made, TrainingJob, Work
+from airpool_lab.vision import runs
+from airpool_lab.vision.training import RECIPES, TrunkRecipe
 
 TrunkSettings = tuple[TrunkRecipe, Architecture]
 
@@ -21,7 +21,7 @@ _FIXED = ("seed", "trunk", "num_classes", "in_channels")
 
 def settings(values: Mapping[str, Any], kind: str = "lite2") -> TrunkSettings:
     """Recipe and architecture of a kind of trunk, with some of their fields set by name."""
-    recipe, architecture = recipes.settled(
+    recipe, architecture = loop.settled(
         values, RECIPES.get(kind, TrunkRecipe()), Architecture(trunk=kind), fixed=_FIXED
     )
     return recipe, architecture

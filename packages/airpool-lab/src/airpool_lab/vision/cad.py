@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from pathlib import Path
-from typing import Any, Literal
+from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
@@ -117,11 +117,20 @@ def pack(vertices: NDArray[np.integer], faces: NDArray[np.integer]) -> Packed:
     return np.diff(vertices, axis=0, prepend=0).T.astype(np.int16), corners.T.astype(np.int16)
 
 
-def joined(packed: Sequence[Packed], **columns: NDArray[Any]) -> Meshes:
+def joined(
+    packed: Sequence[Packed],
+    *,
+    label: NDArray[np.int64],
+    classes: NDArray[np.str_],
+    split: NDArray[np.str_],
+    name: NDArray[np.str_],
+    source: NDArray[np.str_],
+) -> Meshes:
     """Packed meshes one after another, with the other columns of `Meshes`. Twins are found: equal meshes."""
-    starts = (np.cumsum([0, *(each[part].shape[1] for each in packed)]) for part in (0, 1))
+    vertex_start, face_start = (np.cumsum([0, *(each[part].shape[1] for each in packed)]) for part in (0, 1))
     vertices, faces = (np.concatenate([each[part] for each in packed], 1) for part in (0, 1))
-    found = Meshes(vertices, faces, *starts, **columns, twin=np.zeros(len(packed), bool))
+    twin = np.zeros(len(packed), bool)
+    found = Meshes(vertices, faces, vertex_start, face_start, label, classes, split, name, source, twin)
     known = {digest for digest, split in zip(found.digests, found.split, strict=True) if split == "train"}
     return replace(found, twin=(found.split == "test") & np.array([each in known for each in found.digests], bool))
 

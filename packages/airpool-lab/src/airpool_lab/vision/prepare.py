@@ -23,7 +23,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support import extras, files
-from airpool.models.vision import cad, meshes
+from airpool.models.vision import meshes
+from airpool_lab.vision import cad
 
 CHUNK = 32
 FACES = 2000  # beyond which a mesh is simplified, to about this number

@@ -7,8 +7,8 @@ import torch
 from numpy.typing import NDArray
 from torch import Tensor
 
-from airpool.models.vision.cad import Meshes
 from airpool.models.vision.views import Cameras, Triangles, placed, render
+from airpool_lab.vision.cad import Meshes
 
 _ELEVATION_DEG = 10.0  # how far above or below the cameras an extra view may be taken
 _SHRUNK = 0.12  # how much shorter each side of the object may be in it

@@ -16,15 +16,17 @@ import torch
 from numpy.typing import NDArray
 
 from airpool._support import files
-from airpool._support.tensors import sha256
-from airpool.models import card, weights
-from airpool.models.vision import cad, lite
-from airpool.models.vision.cad import SPLITS, Meshes, Split
+from airpool._support.files import sha256
+from airpool.models import weights
+from airpool.models.vision import lite
 from airpool.models.vision.features import Images
 from airpool.models.vision.mvcnn import TRUNKS, Architecture
-from airpool.models.vision.renders import renders
-from airpool.models.vision.training import TrainingSession, TrunkRecipe, accuracy, predictions, train
 from airpool.models.vision.views import Cameras
+from airpool_lab.training import card
+from airpool_lab.vision import cad
+from airpool_lab.vision.cad import SPLITS, Meshes, Split
+from airpool_lab.vision.renders import renders
+from airpool_lab.vision.training import TrainingSession, TrunkRecipe, accuracy, predictions, train
 
 _BATCH = 16  # objects at a time, twelve views each
 _MODELNET = "01c00a495697f2a2"  # of the names of ModelNet40's classes
@@ -84,7 +86,7 @@ class Source:
 
     def split(self) -> dict[str, Any]:
         """The card's entry on the split."""
-        how = "about a tenth of the training objects, by a hash of class and name (airpool.models.vision.cad)"
+        how = "about a tenth of the training objects, by a hash of class and name (airpool_lab.vision.cad)"
         none = "none: no training object's name falls into the tenth that is kept aside"
         return {
             **{which: len(rows) for which, rows in self.rows.items()},

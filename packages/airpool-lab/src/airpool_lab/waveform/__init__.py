@@ -1,11 +1,8 @@
 """Waveforms: symbols to samples and back.
 
 frame.py        OFDM with cyclic prefix and noise guards: symbols ↔ samples
-propagation.py  what the samples go through: multipath, timing, carrier offset, phase noise, amplifier
-uplink.py       downlink pilot → estimate → pre-equalised uplink, all devices at once → symbols; what of it is measured
+uplink.py       downlink pilot → estimate → pre-equalised uplink, all devices at once → symbols; multipath, timing,
+                carrier offset, phase noise and amplifier on the way, and what of it is measured
 recording.py    samples as files and streams
+reception.py    devices and server over samples in the place of symbols, and ε of all samples
 """
-
-from airpool._support.rooms import import_on_use
-
-import_on_use(__name__)

@@ -2,30 +2,35 @@
 
 The devices are those of simulation.py (clip, weight, noise, participation); fading and power control are the
 waveform's. In `receive_waveform` noise comes from the generator that is passed in and gives no privacy; `live_frame` is
-that of a real device.
+that of a real device. ε of all samples is against an adversary that keeps every one (docs/howto/radio.md).
 """
 
+from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
-from functools import partial
 
 import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
 from airpool.account.assumptions import said_of_plugins
-from airpool.account.guarantee import guarantee
+from airpool.account.guarantee import answered
+from airpool.account.question import Question
 from airpool.account.report import PrivacyReport
-from airpool.network import Channel, Network, require_one_slot, scheme_rules
+from airpool.network import Channel, Claim, Network, require_one_slot
 from airpool.network.network import with_its_coins
+from airpool.privacy import gaussian
 from airpool.privacy.noise import live_noise
 from airpool.protocol import live
 from airpool.protocol.device import padded
 from airpool.protocol.medium import pack, unpack
 from airpool.protocol.simulation import receive
 from airpool.radio.link import ALWAYS_STRONG, link_of
-from airpool.radio.waveform.frame import Frame, Symbols, demodulate, guards, modulate
-from airpool.radio.waveform.uplink import Impairments, uplink
+from airpool_lab.waveform.frame import Frame, Symbols, demodulate, guards, modulate
+from airpool_lab.waveform.uplink import Impairments, Paths, Uplink, uplink
 
+Matrix = NDArray[np.complex128]
+# Least receiver noise, as a share of the power in the loudest direction: −110 dB, far below any receiver's.
+RECEIVER = 1e-11
 # Inferences at a time: their samples stay in the processor's cache.
 _TOGETHER = 64
 
@@ -36,6 +41,14 @@ class Waveform:
 
     frame: Frame = field(default_factory=Frame)
     impairments: Impairments = field(default_factory=Impairments)
+
+    def receive(self, latents: Floats, network: Network, *, rng: np.random.Generator, trials: int) -> "Arrived":
+        """Reception of latents (n, K, r) over this waveform."""
+        return receive_waveform(latents, network, rng=rng, waveform=self, trials=trials)
+
+    def report(self, network: Network, claim: Claim = Claim()) -> PrivacyReport:
+        """Leakage of the samples."""
+        return waveform_report(network, self, claim)
 
 
 @dataclass(frozen=True, eq=False)
@@ -119,11 +132,12 @@ def require_plain(network: Network) -> None:
             "over a waveform, fading and errors are its own: leave channel.fading, csi_error_std, phase_error_std, "
             "antennas and access at their defaults"
         )
-    if scheme_rules(network.scheme).scored:
-        raise ValueError(f"scheme {network.scheme.name} is simulated with symbols alone; over a waveform use scheme 1")
+    network.scheme.require_coins(
+        f"scheme {network.scheme.name} is simulated with symbols alone; over a waveform use scheme 1"
+    )
 
 
-def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
+def waveform_report(network: Network, waveform: Waveform, claim: Claim = Claim()) -> PrivacyReport:
     """Leakage of `receive_waveform` to an adversary that keeps every sample.
 
     Without impairments the samples are a function of the symbols' sum, and the report is that of symbols. With any,
@@ -131,35 +145,31 @@ def waveform_report(network: Network, waveform: Waveform) -> PrivacyReport:
     Holds for: guards too, which say no more than who takes part; under `remove` that is what is asked, so ε is inf.
     """
     require_plain(network)
-    secret = not network.neighbours.keeps_noise and waveform.frame.guard > 0
-    if waveform.impairments == Impairments() and not secret:
-        # All that is sent: under `remove` the noise that fills up the last symbol shows too.
-        report = guarantee(replace(evened(network), channel=Channel(gamma=ALWAYS_STRONG)))
-        lines = (*report.assumptions, *said_of_plugins(network))
-        return replace(report, network=network, again=partial(_again, network, waveform), assumptions=lines)
-    report = guarantee(replace(with_its_coins(network), channel=Channel(access="orthogonal", gamma=ALWAYS_STRONG)))
-    why = "Over a waveform whoever keeps every sample may tell devices apart by their paths, clocks and guards."
-    return replace(
-        report,
-        network=network,
-        again=partial(_again, network, waveform),
-        epsilon_lower=None,
-        least=_nothing_known,
-        assumptions=(why, *report.assumptions, *said_of_plugins(network)),
-    )
+    secret = not claim.neighbours.keeps_noise and waveform.frame.guard > 0
+    carrier = _Carried(exact=waveform.impairments == Impairments() and not secret)
+    return answered(Question(network, claim, carrier))
 
 
-def _again(network: Network, waveform: Waveform, inferences: int) -> PrivacyReport:
-    """The report of another number of inferences over the same waveform."""
-    return waveform_report(replace(network, inferences=inferences), waveform)
+@dataclass(frozen=True)
+class _Carried:
+    """The account of a network whose signals a waveform carries. exact: the samples are a function of the sum."""
 
+    exact: bool
 
-def _nothing_known() -> None:
-    """No lower end."""
+    def accounted(self, network: Network) -> Network:
+        """All that is sent: under `remove` the noise that fills up the last symbol shows too."""
+        if self.exact:
+            return replace(evened(network), channel=Channel(gamma=ALWAYS_STRONG))
+        return replace(with_its_coins(network), channel=Channel(access="orthogonal", gamma=ALWAYS_STRONG))
+
+    def assumptions(self, network: Network, lines: tuple[str, ...]) -> tuple[str, ...]:
+        """Those of symbols, and why devices may be told apart."""
+        why = "Over a waveform whoever keeps every sample may tell devices apart by their paths, clocks and guards."
+        return (*(() if self.exact else (why,)), *lines, *said_of_plugins(network))
 
 
 def live_frame(
-    latent: Floats, network: Network, frame: Frame, *, device: int, gain: float
+    latent: Floats, network: Network, frame: Frame, claim: Claim = Claim(), *, device: int, gain: float
 ) -> tuple[Symbols, PrivacyReport]:
     """The samples that a live device sends, all noise from the operating system, and what they leak.
 
@@ -174,10 +184,84 @@ def live_frame(
         std = network.devices.column("noise_std")[device]
         noise = live_noise(std, (2, 2 * frame.guard)).values * (link_of(even).gamma / gain)
         samples = samples + guards(noise[0] + 1j * noise[1], frame, len(symbols))
-    return samples, live.live_report(even)
+    return samples, live.live_report(even, claim)
 
 
 def estimate(samples: Symbols, network: Network, frame: Frame) -> Floats:
     """ẑ (..., r) of a frame that begins with the first sample."""
     symbols = -(-network.dimension // 2)
     return unpack(demodulate(samples, frame, symbols), network.dimension) / link_of(evened(network)).gamma
+
+
+def leverages(maps: Sequence[Matrix], noises: Sequence[Matrix], *, receiver: float = RECEIVER) -> NDArray[np.float64]:
+    """λ_max of every device, from A_k (samples, symbols) and F_k (samples, sources), whose columns include σ_kA_k.
+
+    receiver: its noise, as a share of the power in the loudest direction. Without any, the smallest difference between
+        two devices' carriers leaves each of them alone in some direction.
+    Holds for: circular noise, independent of the data; any linear map, known to the adversary.
+    Edge cases: no noise at all → inf.
+    """
+    total = sum((f @ f.conj().T for f in noises), np.zeros((len(maps[0]),) * 2, dtype=np.complex128))
+    values, vectors = np.linalg.eigh(total)
+    if values[-1] <= 0:
+        return np.full(len(maps), np.inf)
+    whitened = vectors / np.sqrt(np.maximum(values, 0.0) + receiver * values[-1])
+    return np.array([float(np.linalg.norm(whitened.conj().T @ a, 2)) ** 2 for a in maps])
+
+
+def sample_maps(link: Uplink, device: int, run: int = 0) -> tuple[Matrix, Matrix]:
+    """A of one device, from its symbols to all received samples, (samples, c), and the same from its guards."""
+    c, guard = link.symbols, 2 * link.frame.guard
+    one = Uplink(link.frame, _of(link.paths, run, device), link.estimate[run, device], link.margin)
+    symbols = np.concatenate([np.eye(c), np.zeros((guard, c))]).astype(np.complex128)
+    noise = np.concatenate([np.zeros((c, guard)), np.eye(guard)]).astype(np.complex128)
+    columns = one.samples(symbols, noise if guard else None).T
+    return columns[:, :c], columns[:, c:]
+
+
+def waveform_epsilon(
+    network: Network, link: Uplink, claim: Claim = Claim(), *, run: int = 0, receiver: float = RECEIVER
+) -> Floats:
+    """ε of each device over one draw of all paths, known to the adversary, that keeps every received sample.
+
+        μ_k² = (w_kC_k)²·λ_max[A_k^H (Σ_j σ_j²(A_jA_j^H + guards) + receiver)⁻¹ A_k]
+
+    Holds for: Scheme 1 with all devices taking part, zero-out and replace; circular noise in every symbol (an odd r is
+    padded with noise, as protocol/waveform.py sends it); a receiver noise of at least −110 dB of the loudest direction.
+    Never above the local ε.
+    """
+    d = network.devices
+    if (why := why_local(network, link, claim)) is not None:
+        raise ValueError(f"over all samples the local ε is all that is claimed: {why}")
+    shift, std = (np.array(d.column("weight")) * np.array(d.column("clip_norm")), np.array(d.column("noise_std")))
+    both = [sample_maps(link, k, run) for k in range(d.count)]
+    noises = [s * np.concatenate(pair, axis=1) for s, pair in zip(std, both, strict=True)]
+    found = leverages([a for a, _ in both], noises, receiver=receiver)
+    distance = shift * claim.neighbours.sensitivity * np.sqrt(claim.inferences * network.slots.count)
+    with np.errstate(divide="ignore"):
+        local = gaussian.epsilon(distance / std, claim.delta)
+    return np.minimum(gaussian.epsilon(distance * np.sqrt(found), claim.delta), local)
+
+
+def why_local(network: Network, link: Uplink, claim: Claim = Claim()) -> str | None:
+    """Reason why no other device's noise is counted over a waveform, in words; None where it is."""
+    channel = network.channel
+    if not channel.rules.superposes or channel.fading != "none" or not channel.known or channel.antennas > 1:
+        return (
+            "a waveform brings fading and errors of its own, for one antenna: channel.access, fading, csi_error_std, "
+            "phase_error_std and antennas must be left at their defaults"
+        )
+    if not network.scheme.independent or not claim.neighbours.keeps_noise:
+        return "schemes 2.1 and 2.2 (scores) and neighbours = remove are accounted for with symbols alone"
+    if min(network.devices.column("participation")) < 1 or network.colluders or claim.colluding or network.dropouts:
+        return "participation below 1, dropouts and colluders (colluding too) are accounted for with symbols alone"
+    if claim.live:
+        return "live noise is accounted for with symbols alone"
+    if np.isfinite(link.limit):
+        return "an amplifier that clips is not linear, and how often it does so depends on the features"
+    return None
+
+
+def _of(paths: Paths, run: int, device: int) -> Paths:
+    phase = None if paths.phase is None else paths.phase[run, device]
+    return Paths(paths.taps[run, device], paths.timing[run, device], paths.carrier[run, device], phase)

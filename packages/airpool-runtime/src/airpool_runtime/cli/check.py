@@ -19,10 +19,10 @@ def check(
     """Check all that a role would check at its start; no socket is opened, and no ledger is written."""
     import asyncio
 
-    from airpool.runtime import options, starting
+    from airpool_runtime import options, roles
 
     found = options.read(file)
-    looked = asyncio.run(starting.check(found))
+    looked = asyncio.run(roles.check(found))
     role = options.role_of(type(found))
     if json:
         print_json({"role": role, "checked": looked, "options": options.data_of(found)})

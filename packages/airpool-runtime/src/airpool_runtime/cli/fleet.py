@@ -1,5 +1,6 @@
 """`airpool fleet`: the devices of a running system, their versions, refusals, spending and certificates."""
 
+from contextlib import closing
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -11,8 +12,8 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table
 
 if TYPE_CHECKING:
-    from airpool.runtime.ledger.fleet import Account
-    from airpool.runtime.messages import AirStatus
+    from airpool_runtime.ledger.fleet import Account
+    from airpool_runtime.messages import AirStatus
 
 app = typer.Typer(add_completion=False)
 
@@ -68,13 +69,13 @@ def fleet(
 
 
 async def _status(air: str, keys: Path | None) -> "AirStatus":
-    from airpool.runtime import transport
-    from airpool.runtime.messages import DisconnectedError
-    from airpool.runtime.remote import RemoteServer
+    from airpool_runtime import transport
+    from airpool_runtime.messages import DisconnectedError
+    from airpool_runtime.remote import RemoteServer
 
     own = None
     if keys is not None:
-        from airpool.runtime import secured
+        from airpool_runtime import secured
 
         own = secured.credentials(keys / "server", "server")
     async with transport.channel(air, own, role="air") as channel:
@@ -88,21 +89,18 @@ def _accounts(view: str | None, delta: float) -> "dict[str, list[Account]]":
     """Spending of each device, as far as it has reported: of its ledgers the one last written to first."""
     if view is None:
         return {}
-    from airpool.runtime.ledger.fleet import Fleet
+    from airpool_runtime.ledger.fleet import Fleet
 
-    found = Fleet(view)
-    try:
+    with closing(Fleet(view)) as found:
         by_date = sorted(found.accounts(delta), key=lambda each: each.date, reverse=True)
-        return {name: [each for each in by_date if each.device == name] for name in {each.device for each in by_date}}
-    finally:
-        found.close()
+    return {name: [each for each in by_date if each.device == name] for name in {each.device for each in by_date}}
 
 
 def _until(keys: Path | None) -> dict[str, str]:
     """The day on which the newest certificate of each name expires."""
     if keys is None:
         return {}
-    from airpool.runtime.keys import authority
+    from airpool_runtime.keys import authority
 
     return {each.name: each.until[:10] for each in authority.issued(keys) if each.kind == "tls" and not each.revoked}
 

@@ -2,15 +2,14 @@
 
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table
-
-if TYPE_CHECKING:
-    from airpool.runtime.keys.authority import Issued
+from airpool_runtime.keys import authority
+from airpool_runtime.keys.credentials import expiry_warning
 
 app = typer.Typer(
     help="Make, renew and revoke the keys of devices and servers.", no_args_is_help=True, add_completion=False
@@ -26,8 +25,6 @@ _COPY = "copy revoked.crl and roster.pem to every role"
 @app.command()
 def init(keys: Folder = Path("keys"), days: Days = 365, json: o.Json = False) -> None:
     """Make an authority, and keys for server, air and ranking server. Once."""
-    from airpool.runtime.keys import authority
-
     authority.create(keys, days=days)
     _say(f"Authority and keys of {', '.join(authority.ROLES)}: {keys}", keys, json=json)
 
@@ -43,8 +40,6 @@ def device(
 
     A name that is not device-N makes the keys of a client of the server.
     """
-    from airpool.runtime.keys import authority
-
     homes = [authority.add(keys, name, days=days) for name in names]
     _say(
         "".join(f"Keys of {home.name}: {home} (copy this folder, and nothing else)\n" for home in homes),
@@ -56,8 +51,6 @@ def device(
 @app.command()
 def rotate(name: Name, keys: Folder = Path("keys"), days: Days = 365, json: o.Json = False) -> None:
     """Make a new connection key and new certificates. Identity and ledger stay; running roles pick the files up."""
-    from airpool.runtime.keys import authority
-
     authority.rotate(keys, name, days=days)
     _say(f"New keys of {name}: {keys / name}; {_COPY}", keys, json=json)
 
@@ -65,8 +58,6 @@ def rotate(name: Name, keys: Folder = Path("keys"), days: Days = 365, json: o.Js
 @app.command()
 def revoke(name: Name, keys: Folder = Path("keys"), json: o.Json = False) -> None:
     """Put all certificates of a name on the list of revoked ones."""
-    from airpool.runtime.keys import authority
-
     authority.revoke(keys, name)
     again = f"`airpool keys reissue {name}` makes keys for its replacement"
     _say(f"{name} is revoked; {_COPY}; {again}", keys, json=json)
@@ -78,8 +69,6 @@ def reissue(name: Name, keys: Folder = Path("keys"), days: Days = 365, json: o.J
 
     The old certificates stay revoked, and the fleet view keeps the old ledger's account beside the new one.
     """
-    from airpool.runtime.keys import authority
-
     authority.reissue(keys, name, days=days)
     _say(f"New identity of {name}: {keys / name}; start it with a new ledger and head; {_COPY}", keys, json=json)
 
@@ -87,9 +76,6 @@ def reissue(name: Name, keys: Folder = Path("keys"), days: Days = 365, json: o.J
 @app.command()
 def show(keys: Folder = Path("keys"), json: o.Json = False) -> None:
     """List all certificates that were issued, and warn of those that expire within 30 days."""
-    from airpool.runtime.keys import authority
-    from airpool.runtime.keys.credentials import expiry_warning
-
     found = authority.issued(keys)
     last = {(each.name, each.kind): each for each in found if not each.revoked}.values()
     warnings = [text for x in last if x.kind == "tls" and (text := expiry_warning(x.name, _end(x)))]
@@ -104,7 +90,7 @@ def show(keys: Folder = Path("keys"), json: o.Json = False) -> None:
         typer.echo(f"warning: {text}", err=True)
 
 
-def _end(one: "Issued") -> datetime:
+def _end(one: authority.Issued) -> datetime:
     return datetime.fromisoformat(one.until)
 
 
@@ -112,6 +98,4 @@ def _say(text: str, keys: Path, *, json: bool) -> None:
     if not json:
         typer.echo(text.rstrip())
         return
-    from airpool.runtime.keys import authority
-
     print_json({"keys": str(keys), "issued": [each._asdict() for each in authority.issued(keys)]})

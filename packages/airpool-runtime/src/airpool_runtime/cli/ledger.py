@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -16,9 +16,7 @@ from airpool.cli.output import print_json, print_table, progress, say_written
 
 if TYPE_CHECKING:
     from airpool.network import Neighbours
-    from airpool.runtime.ledger.backup import Content
-    from airpool.runtime.ledger.mechanism import Mechanism
-    from airpool.runtime.ledger.plugins import UsedPlugin
+    from airpool_runtime.ledger.backup import Content
 
 app = typer.Typer(help="Show, check and copy what a device has spent.", no_args_is_help=True, add_completion=False)
 
@@ -36,8 +34,8 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
     relation = _relation(neighbours)
     with _refusing(), progress("composing"):
         from airpool._support.rounding import full, shown
-        from airpool.runtime.ledger.backup import content
-        from airpool.runtime.ledger.spending import total, why_infinite
+        from airpool_runtime.ledger.backup import content
+        from airpool_runtime.ledger.spending import total, why_infinite
 
         found = content(file)
         counts, (budgets, lines) = found.counts, _against(found)
@@ -68,8 +66,7 @@ def show(file: File, delta: Delta = 1e-5, neighbours: Relation = "zero-out", jso
     )
     for mechanism, *_ in each:
         for plugin in mechanism.plugins:
-            changed = "" if _unchanged(plugin, mechanism) else "; ε is computed with another source of it"
-            typer.echo(f"{mechanism.digest[:12]}: plug-in {plugin.words}{changed}")
+            typer.echo(f"{mechanism.digest[:12]}: plug-in {plugin.words}")
     last = f", the last on {_day(found.rows[-1].date)}" if found.rows else ""
     of_slots = "" if inferences == len(found.rows) else f" in {len(found.rows)} slots"
     typer.echo(f"{found.origin.device or 'this device'}: {inferences} inferences{of_slots}{last}")
@@ -89,7 +86,7 @@ def verify(
     json: o.Json = False,
 ) -> None:
     """Find rows that were changed, left out, exchanged or cut off. Exit status 1 if there are any."""
-    from airpool.runtime.ledger import backup
+    from airpool_runtime.ledger import backup
 
     with _refusing(), progress("checking signatures"):
         found = backup.content(file)
@@ -113,7 +110,7 @@ def verify(
 @app.command()
 def export(file: File, out: Out, json: o.Json = False) -> None:
     """Write all rows with their signatures as lines of JSON."""
-    from airpool.runtime.ledger import backup
+    from airpool_runtime.ledger import backup
 
     with _refusing():
         found = backup.content(file)
@@ -124,7 +121,7 @@ def export(file: File, out: Out, json: o.Json = False) -> None:
 @app.command()
 def backup(file: File, out: Out, json: o.Json = False) -> None:
     """Copy the file, even while a device is charging. A device refuses a restored copy that lacks its newest rows."""
-    from airpool.runtime.ledger import backup as copies
+    from airpool_runtime.ledger import backup as copies
 
     with _refusing():
         copies.copy(file, out)
@@ -139,7 +136,7 @@ def rebuild(
     json: o.Json = False,
 ) -> None:
     """Make a ledger's file from an export; the device goes on with it if no row is missing."""
-    from airpool.runtime.ledger import backup
+    from airpool_runtime.ledger import backup
 
     with _refusing():
         found = backup.imported(_lines(file))
@@ -162,19 +159,15 @@ def fleet(
     if (of is None) != (out is None):
         raise ValueError("--of and --out must be given together: whose rows, and where to")
     from airpool._support.rounding import full, shown
-    from airpool.runtime.ledger.backup import exported, imported
-    from airpool.runtime.ledger.fleet import Fleet, base_errors
+    from airpool_runtime.ledger.backup import exported, imported
+    from airpool_runtime.ledger.fleet import Fleet, base_errors
 
     try:
-        with _refusing(), progress("composing"):
-            view = Fleet(url)
-            try:
-                taken = sum(view.take(imported(_lines(path))) for path in take or [])
-                found = view.accounts(delta, relation)
-                if of is not None and out is not None:
-                    files.write(out, "".join(f"{line}\n" for line in exported(view.ledger_of(of))))
-            finally:
-                view.close()
+        with _refusing(), progress("composing"), closing(Fleet(url)) as view:
+            taken = sum(view.take(imported(_lines(path))) for path in take or [])
+            found = view.accounts(delta, relation)
+            if of is not None and out is not None:
+                files.write(out, "".join(f"{line}\n" for line in exported(view.ledger_of(of))))
     except base_errors() as error:
         raise ValueError(f"the fleet view: {str(error).splitlines()[0]}") from None
     if json:
@@ -191,20 +184,13 @@ def fleet(
 
 def _against(found: "Content") -> tuple[list[dict[str, Any]] | None, list[str]]:
     """Spending against each budget, for JSON and in lines; null where it is not known or cannot be computed here."""
-    from airpool.runtime.ledger.left import left, spending_lines
+    from airpool_runtime.ledger.backup import left, spending_lines
 
     try:
         spending = left(found)
     except (AirpoolError, ValueError) as error:
         return None, [f"not computed: {error}"]
     return None if spending is None else [each.to_json() for each in spending], spending_lines(spending)
-
-
-def _unchanged(plugin: "UsedPlugin", mechanism: "Mechanism") -> bool:
-    """Whether ε was computed with the very plug-in that a row names, or needs none."""
-    from airpool.runtime.ledger.plugins import used_plugins
-
-    return all(each.sha256 == plugin.sha256 for each in used_plugins(mechanism.network) if each.what == plugin.what)
 
 
 def _relation(given: str) -> "Neighbours":
@@ -218,7 +204,7 @@ def _relation(given: str) -> "Neighbours":
 @contextmanager
 def _refusing() -> Iterator[None]:
     """A refusal is an error of one line."""
-    from airpool.runtime.ledger.refused import SpendingError
+    from airpool_runtime.ledger.refused import SpendingError
 
     try:
         yield
@@ -238,7 +224,7 @@ def _public_key(path: Path) -> str:
     from cryptography import x509
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    from airpool.runtime.keys import secret
+    from airpool_runtime.keys import secret
 
     with path.open("rb") as file:
         content = file.read(1 << 16)

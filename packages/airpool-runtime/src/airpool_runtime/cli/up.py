@@ -6,26 +6,22 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from airpool._support.errors import AirpoolError
-from airpool._support.rounding import full, shown
-from airpool._support.text_table import TextTable
-from airpool.account.words import because
+from airpool._support.rounding import because, full, shown
+from airpool._support.table import TextTable
 from airpool.cli import options as o
-from airpool.cli import running as r
-from airpool.cli import watched
 from airpool.cli.output import print_json, print_table, progress
-from airpool.network import Network, scheme_rules
+from airpool.network import Claim, Network
+from airpool_runtime.cli import running as r
 
 if TYPE_CHECKING:
-    from airpool.runtime.tally import RunTally
-    from airpool.runtime.up import Setup
-    from airpool.web.serving import PageAddress
+    from airpool_runtime.up import RunTally, Setup
 
 app = typer.Typer(add_completion=False)
 
@@ -84,9 +80,8 @@ def up(
     Without --network there are 12 devices at ε = 2. With --ui it goes on until Ctrl-C, after --inferences too.
     """
     from airpool.models.stored import found
-    from airpool.runtime import demo_clips, sources
-    from airpool.runtime.tally import RunTally
-    from airpool.runtime.up import Setup
+    from airpool_runtime import demo_clips, sources
+    from airpool_runtime.up import RunTally, Setup
 
     count = wanted.given.get("inferences")
     wanted = replace(wanted, given={name: value for name, value in wanted.given.items() if name != "inferences"})
@@ -95,7 +90,7 @@ def up(
     pause = (0.5 if ui else 0.0) if pause is None else pause
     if not 0 <= pause <= 3600:
         raise ValueError(f"--pause {pause:g} must be from 0 to 3600 seconds")
-    page, http = watched.place(ui_listen) if ui else None, http or ("127.0.0.1:0" if ui else None)
+    page, http = _page().place(ui_listen) if ui else None, http or ("127.0.0.1:0" if ui else None)
     if (demo := source == sources.DEMO) and model != demo_clips.MODEL:
         raise ValueError(f"--source {source} shows shading and depth: it goes with --model {demo_clips.MODEL} alone")
     if demo and bundle is None:
@@ -105,70 +100,68 @@ def up(
     sources.require(source, bundle=bundle is not None)
     if bundle is not None:
         sources.require_views(source, bundle)
-    net = network_of(wanted, epsilon, share, model, codec, live=simulate is None)
+    claim = wanted.claim(live=simulate is None)
+    net = network_of(wanted, claim, epsilon, share, model, codec)
     hosts = min(net.devices.count, 16) if processes is None else processes
     of_device = {"ledger": ledger, "budget_epsilon": budget_epsilon, "day_epsilon": day_epsilon, "bundle": bundle}
     of_device |= {"event_epsilon": event_epsilon, "event_inferences": event_inferences}
     of_device |= {} if bundle is None else {"threads": 1}
     if ledger is not None and keys is None:
         raise ValueError("--ledger needs --keys FOLDER: `airpool keys init` and `airpool keys device` make them")
-    run = {"simulate": simulate, "device_options": of_device, "keys": keys, "frame_window": frame_window}
-    setup = Setup(net, hosts, source, model, codec, quorum, slot_seconds, http, **run)
+    more = http, simulate, of_device, keys, frame_window, claim
+    setup = Setup(net, hosts, source, model, codec, quorum, slot_seconds, *more)
     labels = sources.labels_of(source, found(model).classes)
     tally = RunTally(labels, demo_clips.shape_at if demo else None)
     try:
-        took = asyncio.run(_run(setup, tally, RunPlan(count, pause, page), live=not json))
+        took = asyncio.run(_run(setup, tally, count=count, pause=pause, page=page, live=not json))
     except (KeyboardInterrupt, asyncio.CancelledError):
         took = sum(tally.seconds)
     record = {**tally.record(took), "processes": hosts, "cameras": sources.cameras_of(source, net.devices.count)}
     if net.slots.count > 1 and net.slots.redrawn and record["slots"] is not None:
         from airpool.account.lifetime import mean_epsilon
 
-        record["slots"]["mean_epsilon"] = mean_epsilon(
-            replace(net, inferences=1), record["slots"]["mean"], live=simulate is None
-        )
+        record["slots"]["mean_epsilon"] = mean_epsilon(net, replace(claim, inferences=1), record["slots"]["mean"])
     if ledger is not None:
         with suppress(AirpoolError):  # what a ledger lacks is no reason to lose the results
             record["budgets"] = _budgets(ledger, net)
     if "inf" in (record["epsilon"] or {}).values():
         from airpool.account.guarantee import guarantee
 
-        record["reasons"] = guarantee(net, live=simulate is None).reasons
-    print_json(record) if json else _print(record)
+        record["reasons"] = guarantee(net, claim).reasons
+    print_json(record) if json else print_table(("", ""), _rows(record).items())
     if tally.count and not tally.statuses["answered"]:
         raise typer.Exit(1)
 
 
 def network_of(
-    wanted: o.NetworkOptions, epsilon: float | None, share: float, model: str, codec: str | None, *, live: bool
+    wanted: o.NetworkOptions, claim: Claim, epsilon: float | None, share: float, model: str, codec: str | None
 ) -> Network:
-    """The network of the options; at ε = 2 unless a file or options give the noise.
-
-    live: whether its devices draw live noise, whose ε then meets the target.
-    """
-    from airpool.account.budget import calibrated
+    """The network of the options; at ε = 2 unless a file or options give the noise. claim: that meets the target."""
+    from airpool.account.calibration import calibrate
+    from airpool.models.stored import found
 
     wanted.refuse_named_colluders()
-    needed = _dimension(model, codec)
+    needed = found(model).codec(codec).dimension
     net = wanted.network(devices=12, dimension=needed)
     wanted.check_dimension(net, needed, f"the codec of {model}")
     if epsilon is None and (wanted.path is not None or "noise_std" in wanted.given):
-        if live:
-            _say_missed(net)
+        if claim.live:
+            _say_missed(net, claim)
         return net
     with progress("calibrating"):
-        by_score = share if scheme_rules(net.scheme).scored else None
-        return calibrated(net, epsilon=epsilon or 2.0, share=by_score, live=live)
+        by_score = None if net.scheme.independent else share
+        return calibrate(net, claim, epsilon=epsilon or 2.0, share=by_score)
 
 
-def _say_missed(net: Network) -> None:
+def _say_missed(net: Network, claim: Claim) -> None:
     """Says so where the devices' own targets are missed by live noise."""
     from airpool.account.guarantee import guarantee
 
     if net.devices.epsilon is None:
         return
     with progress("computing ε"):
-        spent, wanted = guarantee(net, live=True).epsilon.tolist(), net.devices.column("epsilon")
+        report = guarantee(net, claim)
+        spent, wanted = (report.event or report).epsilon.tolist(), net.devices.column("epsilon")
     k = max(range(len(wanted)), key=lambda k: spent[k] / wanted[k])
     if spent[k] > wanted[k] * (1 + 1e-9):  # more than rounding
         typer.echo(
@@ -180,9 +173,8 @@ def _say_missed(net: Network) -> None:
 
 def _budgets(folder: Path, net: Network) -> list[dict[str, Any]]:
     """Spending of the device that has least left, for each budget of the ledgers in a folder."""
-    from airpool.runtime.ledger.backup import content
-    from airpool.runtime.ledger.left import left
-    from airpool.runtime.under_way import cap
+    from airpool_runtime.ledger.backup import content, left
+    from airpool_runtime.under_way import cap
 
     with progress("composing what was spent"):
         files = [folder / f"device-{k}.db" for k in range(net.devices.count)]
@@ -191,29 +183,23 @@ def _budgets(folder: Path, net: Network) -> list[dict[str, Any]]:
     return [{"words": one.words, **one.to_json()} for one in worst]
 
 
-def _dimension(model: str, codec: str | None) -> int:
-    from airpool.models.stored import found
+def _page() -> Any:
+    from airpool._support.extras import load
 
-    return found(model).codec(codec).dimension
-
-
-@dataclass(frozen=True)
-class RunPlan:
-    """Number of inferences; None: until Ctrl-C. pause: seconds between two. page: where it is served, if so."""
-
-    count: int | None
-    pause: float = 0.0
-    page: "PageAddress | None" = None
+    return load("airpool_web.cli.watched", "airpool up --ui")
 
 
-async def _run(setup: "Setup", tally: "RunTally", plan: RunPlan, *, live: bool) -> float:
-    """Runs inferences, one after the other; how long they took together."""
+async def _run(setup: "Setup", tally: "RunTally", *, count: int | None, pause: float, page: Any, live: bool) -> float:
+    """Runs inferences, one after the other; how long they took together.
+
+    count: of inferences; None: until Ctrl-C. pause: seconds between two. page: where it is served, if so.
+    """
     from contextlib import AsyncExitStack
 
     from grpc.aio import AioRpcError
 
-    from airpool.runtime import up as system
-    from airpool.runtime import wire_pb2 as wire
+    from airpool_runtime import up as system
+    from airpool_runtime import wire_pb2 as wire
 
     whole = asyncio.current_task()
     assert whole is not None
@@ -223,21 +209,23 @@ async def _run(setup: "Setup", tally: "RunTally", plan: RunPlan, *, live: bool) 
         with progress(f"starting {setup.processes} device processes, air and server"):
             there = await stack.enter_async_context(system.running(setup))
         if address := there.roles["server"].said.get("http"):
-            typer.echo(f"HTTP API: {'http' if setup.keys is None else 'https'}://{address}", err=True)
-        if plan.page is not None:
-            await stack.enter_async_context(watched.page(plan.page, there))
+            keys = there.setup.keys
+            where = f"http://{address}" if keys is None else f"https://{address} (authority: {keys / 'ca.crt'})"
+            typer.echo(f"HTTP API: {where}", err=True)
+        if page is not None:
+            await stack.enter_async_context(_page().page(page, there))
         client, began = await stack.enter_async_context(system.client(there)), time.perf_counter()
         with _live_table(tally, live) as refresh:
-            while plan.count is None or tally.count < plan.count:
+            while count is None or tally.count < count:
                 began_at = time.time()
                 try:
                     tally.add(await client.Infer(wire.Nothing(), timeout=60), began_at)
                 except AioRpcError as error:
                     raise OSError(f"the server is gone: {error.details()}") from None
                 refresh()
-                await asyncio.sleep(plan.pause)
+                await asyncio.sleep(pause)
             tally.trouble, took = there.trouble(), time.perf_counter() - began
-            if plan.page is not None:  # the page stays
+            if page is not None:  # the page stays
                 await asyncio.Event().wait()
         return took
 
@@ -296,7 +284,3 @@ def _rows(record: dict[str, Any]) -> dict[str, str]:
     if record["trouble"]:
         rows["noise alone"] = "\n".join(record["trouble"])
     return rows
-
-
-def _print(record: dict[str, Any]) -> None:
-    print_table(("", ""), _rows(record).items())

@@ -12,23 +12,109 @@ identity, and begins a new ledger.
 import json
 import re
 import shutil
+from collections.abc import Iterable
+from datetime import UTC, datetime, timedelta
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any, NamedTuple
 
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
+from cryptography.hazmat.primitives.asymmetric.ec import EllipticCurvePrivateKey, EllipticCurvePublicKey
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
+from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from airpool._support import files
-from airpool.runtime.keys import certificates, secret
-from airpool.runtime.keys.secret import KeyFileError
+from airpool_runtime.keys import secret
+from airpool_runtime.keys.secret import KeyFileError
+
+_SKEW = timedelta(hours=1)
+_DECADE = timedelta(days=3650)
+
+
+def root(key: EllipticCurvePrivateKey) -> x509.Certificate:
+    now, subject = datetime.now(UTC), _subject("airpool authority")
+    return (
+        x509.CertificateBuilder()
+        .subject_name(subject)
+        .issuer_name(subject)
+        .public_key(key.public_key())
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(now - _SKEW)
+        .not_valid_after(now + _DECADE)
+        .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
+        .add_extension(_usage(authority=True), critical=True)
+        .add_extension(x509.SubjectKeyIdentifier.from_public_key(key.public_key()), critical=False)
+        .sign(key, hashes.SHA256())
+    )
+
+
+def unsigned(
+    authority: x509.Certificate,
+    name: str,
+    public: EllipticCurvePublicKey | Ed25519PublicKey,
+    *,
+    identity: bool,
+    serves: bool,
+    days: float,
+) -> x509.CertificateBuilder:
+    """The certificate of a name before it is signed, for these days, never longer than the authority's.
+
+    identity: signs for no connection. serves: accepts connections, over HTTP too, and so also names this machine.
+    """
+    uses = [ExtendedKeyUsageOID.CLIENT_AUTH, *([ExtendedKeyUsageOID.SERVER_AUTH] * serves)]
+    here = [x509.DNSName("localhost"), *(x509.IPAddress(ip_address(each)) for each in ("127.0.0.1", "::1"))]
+    now = datetime.now(UTC)
+    until = min(now + timedelta(days=days), authority.not_valid_after_utc)
+    return (
+        x509.CertificateBuilder()
+        .subject_name(_subject(name))
+        .issuer_name(authority.subject)
+        .public_key(public)
+        .serial_number(x509.random_serial_number())
+        .not_valid_before(min(now, until) - _SKEW)
+        .not_valid_after(until)
+        .add_extension(x509.SubjectAlternativeName([x509.DNSName(name), *(here if serves else [])]), critical=False)
+        .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
+        .add_extension(_usage(authority=False), critical=True)
+        .add_extension(x509.ExtendedKeyUsage([ExtendedKeyUsageOID.CODE_SIGNING] if identity else uses), critical=False)
+    )
+
+
+def unsigned_list(authority: x509.Certificate, serials: Iterable[int]) -> x509.CertificateRevocationListBuilder:
+    """The list of revoked certificates before it is signed."""
+    now = datetime.now(UTC)
+    builder = x509.CertificateRevocationListBuilder().issuer_name(authority.subject)
+    builder = builder.last_update(now - _SKEW).next_update(now + _DECADE)
+    for serial in serials:
+        one = x509.RevokedCertificateBuilder().serial_number(serial).revocation_date(now)
+        builder = builder.add_revoked_certificate(one.build())
+    return builder
+
+
+def _subject(name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
+
+
+def _usage(*, authority: bool) -> x509.KeyUsage:
+    return x509.KeyUsage(
+        digital_signature=not authority,
+        content_commitment=False,
+        key_encipherment=False,
+        data_encipherment=False,
+        key_agreement=False,
+        key_cert_sign=authority,
+        crl_sign=authority,
+        encipher_only=False,
+        decipher_only=False,
+    )
+
 
 # Processes that accept connections. A device's certificate is a client's alone.
 ROLES = ("server", "air", "ranking")
-# Where `create` works, where all of it stands before it is moved up, and what it makes.
+# Where `create` works, and where all of it stands before it is moved up.
 _PARTIAL, _WHOLE = ".partial", ".whole"
-_MADE = {"ca.key", "ca.crt", "issued.json", "revoked.crl", "roster.pem", *ROLES}
 _NAME = re.compile(r"[a-z0-9]([a-z0-9-]{0,61}[a-z0-9])?")
 _HOME = {"ca.crt", "tls.key", "tls.crt", "identity.key", "identity.crt", "revoked.crl", "roster.pem"}
 
@@ -43,8 +129,10 @@ class Issued(NamedTuple):
     revoked: bool = False
 
 
-def create(folder: Path, *, days: float = 365) -> None:
+def create(folder: Path, *, devices: int = 0, days: float = 365) -> None:
     """A new authority in an empty or new folder, with certificates for server, air and ranking server.
+
+    devices: as many have keys from the beginning, device-0 and on.
 
     A role's certificate also names this machine, so that an HTTP client on it can check whom it asks. Whole or nothing:
     it is made in a folder within, and moved up once all is there. After a kill the next call finishes or starts over.
@@ -53,9 +141,13 @@ def create(folder: Path, *, days: float = 365) -> None:
     partial, whole, new = folder / _PARTIAL, folder / _WHOLE, not folder.exists()
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     if not whole.exists():
-        _clear(folder)
+        shutil.rmtree(partial, ignore_errors=True)
+        if any(folder.iterdir()):
+            raise KeyFileError(
+                f"{folder} is not empty: an authority is made once (`airpool keys show` lists what is there)"
+            )
         try:
-            _make(partial, days)
+            _make(partial, (*ROLES, *(f"device-{k}" for k in range(devices))), days)
             partial.rename(whole)
         except BaseException:
             shutil.rmtree(partial, ignore_errors=True)
@@ -68,28 +160,12 @@ def create(folder: Path, *, days: float = 365) -> None:
     whole.rmdir()
 
 
-def _clear(folder: Path) -> None:
-    """Removes what an interrupted `create` has left, of an earlier version too; an error if anything else is there."""
-    shutil.rmtree(folder / _PARTIAL, ignore_errors=True)
-    there = {path.name for path in folder.iterdir() if path.suffix != ".tmp"}
-    try:
-        whole = set(ROLES) <= {each.name for each in issued(folder)}
-    except KeyFileError:  # an earlier version wrote the register before the first role
-        whole = not there <= {"ca.key", "ca.crt"}
-    if there and (whole or not there <= _MADE):
-        raise KeyFileError(
-            f"{folder} is not empty: an authority is made once (`airpool keys show` lists what is there)"
-        )
-    for path in folder.iterdir():
-        shutil.rmtree(path) if path.is_dir() else path.unlink()
-
-
-def _make(folder: Path, days: float) -> None:
+def _make(folder: Path, names: Iterable[str], days: float) -> None:
     folder.mkdir(mode=0o700)
     key = ec.generate_private_key(ec.SECP256R1())
     secret.write(folder / "ca.key", secret.pem(key))
-    files.write(folder / "ca.crt", certificates.root(key).public_bytes(serialization.Encoding.PEM))
-    _record(folder, [each for name in ROLES for each in _new(folder, name, days)])
+    files.write(folder / "ca.crt", root(key).public_bytes(serialization.Encoding.PEM))
+    _record(folder, [each for name in names for each in _new(folder, name, days)])
 
 
 def add(folder: Path, name: str, *, days: float = 365) -> Path:
@@ -116,13 +192,10 @@ def add(folder: Path, name: str, *, days: float = 365) -> Path:
 
 def _new(folder: Path, name: str, days: float) -> list[Issued]:
     """The certificates of a new name, not yet in the register."""
-    (folder / name).mkdir(mode=0o700)
+    (folder / name).mkdir(mode=0o700, exist_ok=True)
     identity = Ed25519PrivateKey.generate()
     secret.write(folder / name / "identity.key", secret.pem(identity))
-    return [
-        _certify(folder, name, "identity", identity.public_key(), days),
-        _connection(folder, name, days),
-    ]
+    return [_certify(folder, name, "identity", identity.public_key(), days), _connection(folder, name, days)]
 
 
 def rotate(folder: Path, name: str, *, days: float = 365) -> None:
@@ -152,22 +225,16 @@ def reissue(folder: Path, name: str, *, days: float = 365) -> None:
             f"to replace it, `airpool keys revoke {name}` first"
         )
     _days(days)
-    (folder / name).mkdir(mode=0o700, exist_ok=True)
-    identity = Ed25519PrivateKey.generate()
     if (head := folder / name / "identity.head").exists():
         head.rename(head.with_name(f"identity-before-{len(known)}.head"))
-    secret.write(folder / name / "identity.key", secret.pem(identity))
-    known = [*known, _certify(folder, name, "identity", identity.public_key(), days)]
-    _record(folder, [*known, _connection(folder, name, days)])
+    _record(folder, [*known, *_new(folder, name, days)])
 
 
 def revoke(folder: Path, name: str) -> None:
-    """Puts all certificates of a name on the list of revoked ones."""
     _record(folder, [each._replace(revoked=True) if each.name == name else each for each in _of(folder, name)])
 
 
 def issued(folder: Path) -> list[Issued]:
-    """All certificates that the authority has issued."""
     try:
         return [Issued(**each) for each in json.loads((folder / "issued.json").read_text("utf-8"))]
     except (OSError, ValueError, TypeError):
@@ -175,7 +242,6 @@ def issued(folder: Path) -> list[Issued]:
 
 
 def _revoked(known: list[Issued], name: str) -> bool:
-    """Whether a name has certificates, and all of them are revoked."""
     own = [each.revoked for each in known if each.name == name]
     return bool(own) and all(own)
 
@@ -199,10 +265,8 @@ def _certify(
 ) -> Issued:
     _days(days)
     authority = _authority(folder)
-    unsigned = certificates.unsigned(
-        authority, name, public, identity=kind == "identity", serves=name in ROLES, days=days
-    )
-    certificate = unsigned.sign(_key(folder), hashes.SHA256())
+    made = unsigned(authority, name, public, identity=kind == "identity", serves=name in ROLES, days=days)
+    certificate = made.sign(_key(folder), hashes.SHA256())
     files.write(folder / name / f"{kind}.crt", certificate.public_bytes(serialization.Encoding.PEM))
     files.write(folder / name / "ca.crt", authority.public_bytes(serialization.Encoding.PEM))
     return Issued(name, kind, certificate.serial_number, certificate.not_valid_after_utc.isoformat(timespec="seconds"))
@@ -210,7 +274,7 @@ def _certify(
 
 def _record(folder: Path, known: list[Issued]) -> None:
     """Writes the register; into every folder of keys the signed list of revoked certificates, and the roster."""
-    revoked = certificates.unsigned_list(_authority(folder), (each.serial for each in known if each.revoked))
+    revoked = unsigned_list(_authority(folder), (each.serial for each in known if each.revoked))
     listed = revoked.sign(_key(folder), hashes.SHA256()).public_bytes(serialization.Encoding.PEM)
     files.write(folder / "issued.json", json.dumps([each._asdict() for each in known], indent=1) + "\n")
     roster = _roster(folder, known)

@@ -2,9 +2,12 @@
 
 import errno
 import logging
+import time
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Generic, TypeVar
 
 from cryptography import x509
 from cryptography.exceptions import InvalidSignature
@@ -12,8 +15,58 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 from cryptography.x509.oid import NameOID
 
 from airpool._support.errors import AirpoolError
-from airpool.runtime.keys import secret
-from airpool.runtime.keys.secret import KeyFileError
+from airpool_runtime.keys import secret
+from airpool_runtime.keys.secret import KeyFileError
+
+_Value = TypeVar("_Value")
+_CHECK_SECONDS = 1.0
+
+
+class Reloaded(Generic[_Value]):
+    """The value of `load()`, loaded again once a file has changed, looked at once a second at most.
+
+    The last good value stays where loading fails, as in the middle of a copy; `report` gets the reason, once as long as
+    it is the same, and loading is tried again at the next look. The first load raises.
+    """
+
+    def __init__(
+        self, load: Callable[[], _Value], paths: Sequence[Path], *, report: Callable[[str], None] = lambda _: None
+    ) -> None:
+        self._load, self._paths, self._report = load, tuple(paths), report
+        self._stamp, self._reported = self._stamped(), ""
+        self._value = load()
+        self._looked = time.monotonic()
+
+    def __call__(self) -> _Value:
+        now = time.monotonic()
+        if now - self._looked >= _CHECK_SECONDS:
+            self._looked = now
+            self._look()
+        return self._value
+
+    def _look(self) -> None:
+        stamp = self._stamped()
+        if stamp == self._stamp:
+            return
+        try:
+            self._value, self._stamp, self._reported = self._load(), stamp, ""
+        except (OSError, ValueError) as error:
+            if str(error) != self._reported:
+                self._reported = str(error)
+                self._report(self._reported)
+
+    def _stamped(self) -> tuple[tuple[int, int, int] | None, ...]:
+        return tuple(_stamp(path) for path in self._paths)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    """Inode, size and time of a file; None where there is none."""
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_ino, status.st_size, status.st_mtime_ns
+
 
 WARNING = timedelta(days=30)  # before expiry
 
@@ -139,7 +192,6 @@ def identity_of(folder: Path) -> bytes:
 
 
 def until(certificate: bytes) -> datetime:
-    """Expiry of a certificate (PEM), in UTC."""
     return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 

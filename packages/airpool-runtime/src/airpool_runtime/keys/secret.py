@@ -56,7 +56,6 @@ def read(path: Path) -> bytes:
 
 
 def pem(key: PrivateKey) -> bytes:
-    """A private key as PEM."""
     return key.private_bytes(
         serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
     )

@@ -1,21 +1,62 @@
-"""Budgets: a limit on ε for a relation of neighbours, in all, in each scene, in any window or event; assumptions."""
+"""Budgets: a limit on ε for a relation of neighbours, in all, in each scene, in any window or event; assumptions.
+
+A device goes by those of its own options. They are also signed and written into its ledger: a reader learns from there
+which limits the spending has to be held against.
+"""
 
 import json
 import math
+import sqlite3
 from bisect import bisect_left
 from collections import Counter, defaultdict, deque
 from collections.abc import Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import asdict, dataclass
 from itertools import chain
 from types import MappingProxyType
 
+from cryptography.exceptions import InvalidSignature
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
 from airpool._support.rounding import full, shown
 from airpool.network import Neighbours
-from airpool.runtime.ledger.booking import Booking
-from airpool.runtime.ledger.chain import Row
-from airpool.runtime.ledger.mechanism import Mechanism
-from airpool.runtime.ledger.refused import SpendingError
-from airpool.runtime.ledger.spending import Use, total
+from airpool_runtime.ledger.chain import Origin, Row
+from airpool_runtime.ledger.mechanism import Mechanism
+from airpool_runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger.spending import Use, total
+from airpool_runtime.ledger.store import Store
+
+LONGEST = 200  # characters of a name
+
+
+@dataclass(frozen=True)
+class Booking:
+    """One inference: its name, its mechanism, the scene that it shows, and the epoch of the channel."""
+
+    inference: str
+    mechanism: Mechanism
+    scene: str = ""
+    epoch: str = ""
+
+    def check(self) -> None:
+        for name in ("inference", "scene", "epoch"):
+            value = getattr(self, name)
+            if not isinstance(value, str) or len(value) > LONGEST or (name == "inference" and not value):
+                raise ValueError(f"{name} must be a text of at most {LONGEST} characters")
+
+    @property
+    def what(self) -> tuple[str, str]:
+        """Mechanism and scene, which an inference keeps however often it is charged."""
+        return self.mechanism.digest, self.scene
+
+
+@dataclass(frozen=True)
+class Charged:
+    """A row. new: false where this inference was charged before, so it may have been sent: do not transmit again."""
+
+    row: Row
+    new: bool
+
 
 _NONE: Mapping[tuple[str, str], int] = MappingProxyType({})
 
@@ -248,3 +289,35 @@ def most_covered(
         return exceeds(tally.used(scene, elapsed, more={one: number}))
 
     return most if not too_many(most) else bisect_left(range(1, most), True, key=too_many)
+
+
+_CONTEXT = b"airpool ledger budgets 1\n"
+
+
+def keep_budgets(store: Store, key: Ed25519PrivateKey, budgets: Sequence[Budget]) -> object:
+    """The stamps of the store after budgets were written down, which hold whether or not the disk takes them."""
+    text = f"[{', '.join(each.text for each in budgets)}]"
+    with suppress(sqlite3.Error, OSError):
+        if (kept := store.budgets()) is None or kept[0] != text:
+            store.keep_budgets(text, key.sign(_said(store.origin(), text)).hex())
+    return store.stamps()
+
+
+def read_budgets(text: str) -> tuple[Budget, ...]:
+    """The budgets of a text. Raises SpendingError if it is none of `keep_budgets`."""
+    try:
+        return tuple(Budget(**each) for each in json.loads(text))
+    except (ValueError, TypeError, RecursionError) as error:
+        raise SpendingError("corrupt", f"the budgets that are written down are not readable: {error}") from None
+
+
+def budgets_signed(origin: Origin, text: str, signature: str) -> bool:
+    try:
+        origin.public_key.verify(bytes.fromhex(signature), _said(origin, text))
+    except (InvalidSignature, ValueError):
+        return False
+    return True
+
+
+def _said(origin: Origin, text: str) -> bytes:
+    return _CONTEXT + bytes.fromhex(origin.hash) + text.encode()

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey, Ed25519PublicKey
 
-from airpool.runtime.ledger.clock import Moment
+from airpool_runtime.ledger.clock import Moment
 
 _CONTEXT = b"airpool ledger 1\n"
 
@@ -37,14 +37,14 @@ class Origin:
 class Row(NamedTuple):
     """One inference that was charged. Hashes and the signature are hexadecimal; times are those of `clock.Moment`.
 
-    epoch: names the draw of the channel, as long as it stands still; "" (also in rows of older ledgers):
-    unknown, so it counts as a draw of its own.
+    epoch: names the draw of the channel, as long as it stands still; "": unknown, so it counts as a draw of its own.
     """
 
     seq: int
     inference: str
     mechanism: str
     scene: str
+    epoch: str
     boot: str
     since_boot: int
     elapsed: int
@@ -52,7 +52,6 @@ class Row(NamedTuple):
     previous: str
     hash: str
     signature: str
-    epoch: str = ""
 
     @property
     def moment(self) -> Moment:
@@ -60,13 +59,7 @@ class Row(NamedTuple):
 
     @property
     def true_hash(self) -> str:
-        """The hash of what the row says; without an epoch, that of older ledgers."""
-        return _hashed("row", *self[:9], *self[11:] if self.epoch else ())
-
-    @property
-    def listed(self) -> tuple[str | int, ...]:
-        """Its values as they are sent. An older airpool, whose rows have no epoch, can read rows without one."""
-        return tuple(self) if self.epoch else self[:11]
+        return _hashed("row", *self[:-2])
 
 
 class Tip(NamedTuple):
@@ -80,7 +73,7 @@ def signed(
     key: Ed25519PrivateKey, tip: Tip, moment: Moment, *, inference: str, mechanism: str, scene: str, epoch: str = ""
 ) -> Row:
     """The row that comes after the tip."""
-    unsigned = Row(tip.seq + 1, inference, mechanism, scene, *moment, tip.hash, "", "", epoch)
+    unsigned = Row(tip.seq + 1, inference, mechanism, scene, epoch, *moment, tip.hash, "", "")
     found = unsigned.true_hash
     return unsigned._replace(hash=found, signature=key.sign(_CONTEXT + bytes.fromhex(found)).hex())
 

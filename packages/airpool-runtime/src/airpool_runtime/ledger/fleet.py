@@ -19,13 +19,15 @@ from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
 from airpool._support.errors import AirpoolError
 from airpool._support.extras import load
 from airpool.network import Neighbours
-from airpool.runtime.ledger import chain
-from airpool.runtime.ledger.backup import Content
-from airpool.runtime.ledger.chain import Origin, Row
-from airpool.runtime.ledger.mechanism import parse
-from airpool.runtime.ledger.spending import Use, total, why_infinite
+from airpool_runtime.ledger import chain
+from airpool_runtime.ledger.backup import Content
+from airpool_runtime.ledger.chain import Origin, Row
+from airpool_runtime.ledger.mechanism import parse
+from airpool_runtime.ledger.spending import Use, total, why_infinite
 
+VERSION = 6  # that of a row, as in a ledger's file
 _TABLES = (
+    "CREATE TABLE IF NOT EXISTS ledger_version (version BIGINT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledger_origin (hash TEXT PRIMARY KEY, ledger TEXT NOT NULL, device TEXT NOT NULL, "
     "key TEXT NOT NULL)",
     "CREATE TABLE IF NOT EXISTS ledger_mechanism (digest TEXT PRIMARY KEY, text TEXT NOT NULL)",
@@ -119,11 +121,24 @@ class Fleet:
             self._mark, self._begin = "%s", "BEGIN ISOLATION LEVEL SERIALIZABLE"
         try:
             with self._transaction():
-                for table in _TABLES:
-                    self._base.execute(table)
+                self._require_version(unquote(parts.path)[1:], in_file=not is_remote(url))
         except BaseException:
             self.close()
             raise
+
+    def _require_version(self, name: str, *, in_file: bool) -> None:
+        """Makes the tables; ValueError where they are of another version, or a file holds others: it stays as it is."""
+        listed = self._rows("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name") if in_file else []
+        if others := [table for (table,) in listed if not table.startswith(("ledger_", "sqlite_"))]:
+            raise ValueError(f"{name} is not a fleet view: it has a table {others[0]!r}")
+        for table in _TABLES:
+            self._base.execute(table)
+        found = [version for (version,) in self._rows("SELECT version FROM ledger_version")]
+        if not found and not self._rows("SELECT 1 FROM ledger_origin LIMIT 1"):
+            self._put("ledger_version", VERSION)
+        elif found != [VERSION]:
+            version = found[0] if found else "none"
+            raise ValueError(f"the fleet view {name}: its version is {version}, this airpool supports {VERSION} alone")
 
     def answers(self) -> bool:
         """Whether the database can still be reached."""
@@ -160,9 +175,7 @@ class Fleet:
                     "SELECT 1 FROM ledger_mechanism WHERE digest = {}", row.mechanism
                 ):
                     raise FleetReportError(f"the mechanism of row {row.seq} of {origin.device} was not told")
-                self._put(
-                    "ledger_charge", origin.hash, row.seq, row.mechanism, row.date, row.hash, json.dumps(row.listed)
-                )
+                self._put("ledger_charge", origin.hash, row.seq, row.mechanism, row.date, row.hash, json.dumps(row))
                 if row.epoch:
                     self._base.execute(_ONE_MORE.replace("{}", self._mark), (origin.hash, row.mechanism, row.epoch))
                 before, taken = (row.seq, row.hash), taken + 1
@@ -233,8 +246,12 @@ class Fleet:
                 for digest, number, _ in counted
             }
             newest = max((date for _, _, date in counted), default=0)
-            inferences, spent = sum(use.inferences for use in counts.values()), total(counts, delta, neighbours)
-            why = why_infinite(counts, delta, neighbours) if math.isinf(spent) else None
+            inferences = sum(use.inferences for use in counts.values())
+            try:
+                spent = total(counts, delta, neighbours)
+                why = why_infinite(counts, delta, neighbours) if math.isinf(spent) else None
+            except (ValueError, ArithmeticError) as error:  # of one device, which the others' accounts outlive
+                spent, why = math.inf, f"not known here: {error}"
             found.append(Account(device, key, inferences, newest, spent, neighbours, why))
         return found
 

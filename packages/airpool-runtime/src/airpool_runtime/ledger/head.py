@@ -10,9 +10,9 @@ import os
 from pathlib import Path
 from typing import NamedTuple
 
-from airpool.runtime.keys import secret
-from airpool.runtime.ledger.chain import Tip
-from airpool.runtime.ledger.refused import SpendingError
+from airpool_runtime.keys import secret
+from airpool_runtime.ledger.chain import Tip
+from airpool_runtime.ledger.refused import SpendingError
 
 _SLOT = 512
 

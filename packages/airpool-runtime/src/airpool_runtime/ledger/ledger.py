@@ -10,31 +10,72 @@ more than the ledger says, killed at whatever point. One instance may be used by
 have one ledger; after a fork it has to be opened again.
 """
 
+import fcntl
 import os
 import secrets
 import sqlite3
 import threading
+import time
 from collections.abc import Iterable, Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from airpool.network import Neighbours
-from airpool.runtime.keys import secret
-from airpool.runtime.ledger import chain, clock, head, limits
-from airpool.runtime.ledger.booking import Booking, Charged
-from airpool.runtime.ledger.budget import Allowance, Budget, Tally, most_covered, require_budget
-from airpool.runtime.ledger.chain import Origin, Row, Tip
-from airpool.runtime.ledger.clock import Moment
-from airpool.runtime.ledger.head import Head
-from airpool.runtime.ledger.lock import WAIT_S, locked
-from airpool.runtime.ledger.mechanism import Mechanism, parse_all
-from airpool.runtime.ledger.plugins import UsedPlugin, require_accepted, used_plugins
-from airpool.runtime.ledger.refused import SpendingError, because
-from airpool.runtime.ledger.spending import total
-from airpool.runtime.ledger.store import Store
+from airpool_runtime.keys import secret
+from airpool_runtime.ledger import chain, clock, head
+from airpool_runtime.ledger.budget import (
+    Allowance,
+    Booking,
+    Budget,
+    Charged,
+    Tally,
+    keep_budgets,
+    most_covered,
+    require_budget,
+)
+from airpool_runtime.ledger.chain import Origin, Row, Tip
+from airpool_runtime.ledger.clock import Moment
+from airpool_runtime.ledger.head import Head
+from airpool_runtime.ledger.mechanism import Mechanism, UsedPlugin, parse_all, require_accepted
+from airpool_runtime.ledger.refused import SpendingError, because
+from airpool_runtime.ledger.spending import total
+from airpool_runtime.ledger.store import Store
+
+WAIT_S = 5.0
+_HELD_S = 0.25
+
+
+@contextmanager
+def locked(path: Path, flags: int, *, held_s: float | None = None) -> Iterator[None]:
+    """Holds a lock that ends with the process; waits up to 5 s while others take turns.
+
+    held_s: how long one holder is waited for (default: a quarter of a second). The devices of a process share a thread:
+    a ledger that is held must not stop the others.
+    """
+    patience = _HELD_S if held_s is None else held_s
+    file = os.open(path, flags, 0o600)
+    try:
+        start = turn = time.monotonic()
+        stamp = os.fstat(file).st_mtime_ns
+        while True:
+            with suppress(BlockingIOError):
+                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                break
+            now, seen = time.monotonic(), os.fstat(file).st_mtime_ns
+            if seen != stamp:
+                stamp, turn = seen, now
+            if now - turn > patience or now - start > WAIT_S:
+                raise SpendingError("busy", f"{path} is held by another process for more than {now - turn:.2g} s")
+            time.sleep(0.001)
+        with suppress(OSError):  # of another owner, or on a disk that is read-only
+            os.utime(file)  # for those who wait
+        yield
+    finally:
+        os.close(file)
 
 
 class Ledger:
@@ -74,7 +115,7 @@ class Ledger:
         self._threads = threading.Lock()
         try:
             with self._alone(WAIT_S):
-                self._stamps = limits.keep(self._read(), self._key, self.budgets)
+                self._stamps = keep_budgets(self._read(), self._key, self.budgets)
         except BaseException:
             self.close()
             raise
@@ -96,6 +137,7 @@ class Ledger:
             booking.check()
         with self._alone():
             store, rows, fresh = self._current(), dict[str, Row](), dict[str, Booking]()
+            bookings = [replace(each, mechanism=self._held(each.mechanism)) for each in bookings]
             for each in bookings:
                 if (row := store.find(each.inference)) is not None:
                     rows[row.inference], before = row, (row.mechanism, row.scene)
@@ -118,8 +160,18 @@ class Ledger:
         self._require_budget(bookings, moment.elapsed)
         rows, tip = list[Row](), self.tip
         for each in bookings:
-            what = {"inference": each.inference, "mechanism": each.mechanism.digest, "scene": each.scene}
-            rows.append(chain.signed(self._key, tip, moment, **what, epoch=each.epoch))
+            digest = each.mechanism.digest
+            rows.append(
+                chain.signed(
+                    self._key,
+                    tip,
+                    moment,
+                    inference=each.inference,
+                    mechanism=digest,
+                    scene=each.scene,
+                    epoch=each.epoch,
+                )
+            )
             tip = Tip(rows[-1].seq, rows[-1].hash)
         store.append(rows, {each.mechanism.digest: each.mechanism.text for each in bookings})
         head.write(self.head_path, Head(self.origin.hash, tip))
@@ -149,6 +201,7 @@ class Ledger:
         """
         with self._alone():
             self._current()
+            mechanism = self._held(mechanism)
             self._mechanisms.setdefault(mechanism.digest, mechanism)
             self._require_plugins(mechanism.plugins)
             known = self._last.epoch if self._last and epoch is None else epoch or ""
@@ -232,7 +285,6 @@ class Ledger:
             raise SpendingError(status, f"{self.path}: {wrong}; `airpool ledger verify` lists all")
         if kept is None and self.tip.seq:
             raise SpendingError("missing", f"{self.head_path} is missing, but {self.path} has {self.tip.seq} rows")
-        self._require_plugins(each for mechanism in self._charged for each in used_plugins(mechanism.network))
         self._require_seen(store)
         known = self._known
         if known.seq and not any(Tip(row.seq, row.hash) == known for row in islice(store.rows(known.seq - 1), 1)):
@@ -271,6 +323,10 @@ class Ledger:
     def _charged(self) -> list[Mechanism]:
         """The mechanisms that have a row."""
         return [self._mechanisms[digest] for digest in self._all.used("", 0)]
+
+    def _held(self, mechanism: Mechanism) -> Mechanism:
+        """The mechanism as signed rows have it: what it leaks is computed once, wherever and with whatever tools."""
+        return next((each for each in self._charged if each.described == mechanism.described), mechanism)
 
     def _require_plugins(self, loaded: Iterable[UsedPlugin]) -> None:
         known = [each for mechanism in self._charged for each in mechanism.plugins]

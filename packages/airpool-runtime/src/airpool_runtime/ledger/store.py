@@ -1,4 +1,4 @@
-"""The file of a ledger: SQLite with a write-ahead log, every commit synced to the disk, the schema versioned.
+"""The file of a ledger: SQLite with a write-ahead log, every commit synced to the disk, one schema.
 
 Nothing here decides anything: it stores rows and reads them back. Errors are SQLite's own.
 """
@@ -6,26 +6,30 @@ Nothing here decides anything: it stores rows and reads them back. Errors are SQ
 import os
 import sqlite3
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from functools import cache
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import Any, NamedTuple
 
-from airpool.runtime.ledger.chain import Origin, Row
-from airpool.runtime.ledger.head import sync_folder
-from airpool.runtime.ledger.refused import SpendingError
+from airpool_runtime.ledger.chain import Origin, Row
+from airpool_runtime.ledger.head import sync_folder
+from airpool_runtime.ledger.refused import SpendingError
 
-# Each takes the schema one version further.
-MIGRATIONS = (
+VERSION = 6
+_TABLES = ("origin", "mechanism", "charge", "budgets")
+# Nothing is ever changed or taken away, not even by mistake. Budgets: those of the last start, for whoever reads the
+# file; the device itself goes by its own options.
+_SCHEMA = (
+    "CREATE TABLE origin (ledger TEXT NOT NULL, device TEXT NOT NULL, key TEXT NOT NULL)",
+    "CREATE TABLE mechanism (digest TEXT PRIMARY KEY, text TEXT NOT NULL)",
     """
-    CREATE TABLE origin (ledger TEXT NOT NULL, device TEXT NOT NULL, key TEXT NOT NULL);
-    CREATE TABLE mechanism (digest TEXT PRIMARY KEY, text TEXT NOT NULL);
     CREATE TABLE charge (
         seq INTEGER PRIMARY KEY,
         inference TEXT NOT NULL UNIQUE,
         mechanism TEXT NOT NULL,
         scene TEXT NOT NULL,
+        epoch TEXT NOT NULL,
         boot TEXT NOT NULL,
         since_boot INTEGER NOT NULL,
         elapsed INTEGER NOT NULL,
@@ -33,20 +37,13 @@ MIGRATIONS = (
         previous TEXT NOT NULL,
         hash TEXT NOT NULL,
         signature TEXT NOT NULL
-    );
+    )
     """,
-    # Nothing is ever changed or taken away, not even by mistake.
-    """
-    CREATE TRIGGER no_change BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'rows are never changed'); END;
-    CREATE TRIGGER no_delete BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'rows are never deleted'); END;
-    """,
-    "ALTER TABLE charge ADD COLUMN epoch TEXT NOT NULL DEFAULT '';",
-    # The budgets of the last start, for whoever reads the file: the device itself goes by its own options.
-    "CREATE TABLE budgets (text TEXT NOT NULL, signature TEXT NOT NULL);",
+    "CREATE TRIGGER no_change BEFORE UPDATE ON charge BEGIN SELECT RAISE(ABORT, 'rows are never changed'); END",
+    "CREATE TRIGGER no_delete BEFORE DELETE ON charge BEGIN SELECT RAISE(ABORT, 'rows are never deleted'); END",
+    "CREATE TABLE budgets (text TEXT NOT NULL, signature TEXT NOT NULL)",
 )
-VERSION = len(MIGRATIONS)
 _COLUMNS = ", ".join(Row._fields)
-_EPOCHS_SINCE, _BUDGETS_SINCE = 3, 4
 _ROOM = 32 * 1024  # bytes: more than the pages that a batch of rows changes
 KINDS = tuple(int if field in ("seq", "since_boot", "elapsed", "date") else str for field in Row._fields)
 
@@ -61,55 +58,55 @@ class Stamp(NamedTuple):
 
 
 class Store:
-    """An open ledger file. `origin` is written if the file is new; a file of an older version is migrated."""
+    """An open ledger file. `origin` is written if the file is new; one of another version is refused and left as it is.
+
+    New: it is not there, or empty, as a process that was killed while it made the file leaves it.
+    """
 
     def __init__(self, path: Path, origin: Origin | None = None, *, readonly: bool = False) -> None:
         self.path = path
-        fresh = origin is not None and not path.exists()
-        if fresh:
+        if origin is not None and not path.exists():
             os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
         mode = "ro" if readonly else "rw"
         uri = f"{path.absolute().as_uri()}?mode={mode}"
         self._base = sqlite3.connect(uri, uri=True, isolation_level=None, timeout=5, check_same_thread=False)
         try:
+            new = self._require_ledger(or_empty=origin is not None)
             if not readonly:
                 self._base.execute("PRAGMA journal_mode = WAL")
                 self._base.execute("PRAGMA synchronous = FULL")
-                self._migrate(origin)
-            version = self.version = self._require_version()
-            # A reader does not migrate what it reads.
-            self._read_columns = _COLUMNS if version >= _EPOCHS_SINCE else _COLUMNS.replace("epoch", "'' AS epoch")
-            if not readonly:
+                if new and origin is not None:
+                    self._begin(origin)
                 sync_folder(path.parent)
         except BaseException:
             self.close()
             raise
 
-    def _require_version(self) -> int:
+    def _require_ledger(self, *, or_empty: bool) -> bool:
+        """Raises SpendingError unless the file is a ledger of this version, or empty; whether it is. Writes nothing."""
         version = self._base.execute("PRAGMA user_version").fetchone()[0]
-        if version > VERSION:
-            raise SpendingError(
-                "failed", f"{self.path} has schema version {version}, this airpool knows {VERSION}: update it"
-            )
-        if version < 1:
-            raise SpendingError("corrupt", f"{self.path} is not a ledger")
-        return version
+        held = _schema(self._base)
+        if version == 0 and not held and or_empty:
+            return True
+        if version == 0:
+            raise SpendingError("corrupt", f"{self.path} is not a ledger: its user_version is 0, must be {VERSION}")
+        if version != VERSION:
+            why = f"{self.path} has schema version {version}, this airpool supports version {VERSION} alone"
+            raise SpendingError("failed", why)
+        tables = {name for kind, name, *_ in held if kind == "table"}
+        if missing := [name for name in _TABLES if name not in tables]:
+            raise SpendingError("corrupt", f"{self.path} is not a ledger: it has no table {missing[0]!r}")
+        return False
 
-    def _migrate(self, origin: Origin | None) -> None:
-        """Brings the schema up to date, in one transaction; a kill in between leaves the old version."""
+    def _begin(self, origin: Origin) -> None:
+        """Makes the tables in one transaction; a kill in between leaves an empty file."""
         with self._transaction():
-            version = self._base.execute("PRAGMA user_version").fetchone()[0]
-            empty = self._base.execute("SELECT count(*) FROM sqlite_master").fetchone()[0] == 0
-            if version == 0 and not (empty and origin is not None):
-                raise SpendingError("corrupt", f"{self.path} is not a ledger")
-            for step in MIGRATIONS[version:]:
-                for statement in _statements(step):
-                    self._base.execute(statement)
-            if version == 0 and origin is not None:
-                values = (origin.ledger, origin.device, origin.key)
-                self._base.execute("INSERT INTO origin VALUES (?, ?, ?)", values)
-            if version < VERSION:
-                self._base.execute(f"PRAGMA user_version = {VERSION}")
+            if not self._require_ledger(or_empty=True):  # another process was faster
+                return
+            for statement in _SCHEMA:
+                self._base.execute(statement)
+            self._base.execute("INSERT INTO origin VALUES (?, ?, ?)", (origin.ledger, origin.device, origin.key))
+            self._base.execute(f"PRAGMA user_version = {VERSION}")
 
     def origin(self) -> Origin:
         found = self._base.execute("SELECT ledger, device, key FROM origin").fetchall()
@@ -117,26 +114,25 @@ class Store:
             raise SpendingError("corrupt", f"{self.path} has {len(found)} origins, must have one")
         return Origin(*self._typed(found[0], (str, str, str), "the origin"))
 
-    def mechanisms(self) -> dict[str, str]:
-        """Texts by digest."""
-        found = self._base.execute("SELECT digest, text FROM mechanism").fetchall()
+    def mechanisms(self, after: int = 0) -> dict[str, str]:
+        """Texts by digest, of mechanisms that no row up to a number has."""
+        before = "SELECT 1 FROM charge WHERE mechanism = digest AND seq <= ?"
+        found = self._base.execute(
+            f"SELECT digest, text FROM mechanism WHERE NOT EXISTS ({before})", (after,)
+        ).fetchall()
         return dict(self._typed(each, (str, str), "a mechanism") for each in found)
 
     def rows(self, after: int = 0) -> Iterator[Row]:
         """All rows after a number, in order."""
-        found = self._base.execute(f"SELECT {self._read_columns} FROM charge WHERE seq > ? ORDER BY seq", (after,))
+        found = self._base.execute(f"SELECT {_COLUMNS} FROM charge WHERE seq > ? ORDER BY seq", (after,))
         return (Row._make(self._typed(each, KINDS, f"row {each[0]}")) for each in found)
 
     def find(self, inference: str) -> Row | None:
-        found = self._base.execute(
-            f"SELECT {self._read_columns} FROM charge WHERE inference = ?", (inference,)
-        ).fetchone()
+        found = self._base.execute(f"SELECT {_COLUMNS} FROM charge WHERE inference = ?", (inference,)).fetchone()
         return None if found is None else Row._make(found)
 
     def budgets(self) -> tuple[str, str] | None:
         """Budgets of the last start and their signature; None where none were written down."""
-        if self.version < _BUDGETS_SINCE:
-            return None
         found = self._base.execute("SELECT text, signature FROM budgets").fetchall()
         text, signature = self._typed(found[0], (str, str), "the budgets") if len(found) == 1 else ("", "")
         return (text, signature) if text else None
@@ -154,10 +150,11 @@ class Store:
 
     def strange(self) -> list[str]:
         """Faults of the file itself, in words: damage, and what airpool did not make, such as a trigger."""
-        version = self._base.execute("PRAGMA user_version").fetchone()[0]
-        added = [each[1] for each in _schema(self._base) if each not in _schema_of(version)]
+        added = [each[1] for each in _schema(self._base) if each not in _own_schema()]
         found = str(self._base.execute("PRAGMA integrity_check(1)").fetchone()[0]).splitlines()[0]
         damage = [] if found == "ok" else [f"the file is damaged: {found}"]
+        without = "SELECT digest FROM mechanism WHERE NOT EXISTS (SELECT 1 FROM charge WHERE charge.mechanism = digest)"
+        damage += [f"mechanism {str(digest)[:12]!r} has no row" for (digest,) in self._base.execute(without)]
         return [f"{name!r} was not made by airpool: it could take rows away" for name in added] + damage
 
     def sound(self) -> None:
@@ -167,12 +164,12 @@ class Store:
 
     def append(self, rows: Sequence[Row], mechanisms: Mapping[str, str]) -> None:
         """Adds rows, all or none; they are on the disk when this returns. mechanisms: their texts by digest."""
+        marks = ", ".join("?" * len(Row._fields))
         with self._transaction():
             for row in rows:
-                values, text = row.listed, mechanisms[row.mechanism]
-                columns, marks = ", ".join(Row._fields[: len(values)]), ", ".join("?" * len(values))
+                text = mechanisms[row.mechanism]
                 self._base.execute("INSERT OR IGNORE INTO mechanism VALUES (?, ?)", (row.mechanism, text))
-                self._base.execute(f"INSERT INTO charge ({columns}) VALUES ({marks})", values)
+                self._base.execute(f"INSERT INTO charge ({_COLUMNS}) VALUES ({marks})", row)
 
     def probe(self) -> None:
         """Writes what is there already; an error where the disk takes no more, or not as much as rows may need."""
@@ -205,12 +202,9 @@ class Store:
     def copy(self, target: Path) -> None:
         """A consistent copy of all that is committed, in a new file."""
         os.close(os.open(target, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600))
-        copied = sqlite3.connect(target)
-        try:
+        with closing(sqlite3.connect(target)) as copied:
             self._base.backup(copied)
             copied.execute("PRAGMA journal_mode = DELETE")  # one file, without a log beside it
-        finally:
-            copied.close()
         file = os.open(target, os.O_RDONLY)
         os.fsync(file)
         os.close(file)
@@ -219,29 +213,17 @@ class Store:
         self._base.close()
 
 
-def _statements(script: str) -> Iterator[str]:
-    """The statements of a script, for a transaction: `executescript` would commit."""
-    found = ""
-    for line in script.splitlines():
-        found += line + "\n"
-        if sqlite3.complete_statement(found):
-            yield found
-            found = ""
-
-
 def _schema(base: sqlite3.Connection) -> list[tuple[Any, ...]]:
     return base.execute("SELECT type, name, tbl_name, sql FROM sqlite_master ORDER BY name").fetchall()
 
 
 @cache
-def _schema_of(version: int) -> list[tuple[Any, ...]]:
-    """Schema after the migrations up to a version."""
-    base = sqlite3.connect(":memory:")
-    try:
-        base.executescript("".join(MIGRATIONS[:version]))
+def _own_schema() -> list[tuple[Any, ...]]:
+    """What a ledger's file holds."""
+    with closing(sqlite3.connect(":memory:")) as base:
+        for statement in _SCHEMA:
+            base.execute(statement)
         return _schema(base)
-    finally:
-        base.close()
 
 
 def _stamp(path: Path) -> Stamp:

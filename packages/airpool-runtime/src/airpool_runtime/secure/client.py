@@ -22,12 +22,13 @@ from cryptography.exceptions import InvalidTag
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey
 from cryptography.hazmat.primitives.ciphers.aead import ChaCha20Poly1305
 
-from airpool.runtime.secure import keys, masks, messages, shamir
-from airpool.runtime.secure.group import Group, SlotContext, Terms
-from airpool.runtime.secure.keys import Session
-from airpool.runtime.secure.masks import own_key, pair_key, seed_hash, share_hash
-from airpool.runtime.secure.messages import Advert, ComplaintError, Kind, RefusedError, kind_of
-from airpool.runtime.secure.ring import Residues
+from airpool.protocol import traffic
+from airpool.protocol.ring import Residues
+from airpool_runtime.secure import keys, masks, messages, shamir
+from airpool_runtime.secure.group import Group, SlotContext, Terms
+from airpool_runtime.secure.keys import Session
+from airpool_runtime.secure.masks import own_key, pair_key, seed_hash, share_hash
+from airpool_runtime.secure.messages import Advert, ComplaintError, Kind, RefusedError, kind_of
 
 _NONE = bytes(shamir.SIZE), bytes(shamir.SIZE)  # in place of shares that could not be read
 
@@ -170,8 +171,8 @@ class Client:
         sharing, rest = messages.chosen(messages.unpack(Kind.SHARED, slot.id, message), group.devices)
         self._require_enough(sharing, "devices shared")
         others = [device for device in sharing if device != me]
-        size = messages.ciphertext_size(self._terms.slots)
-        each = messages.cut(rest, size + 2 * self._terms.slots * messages.HASH, len(others))
+        size = traffic.ciphertext_size(self._terms.slots)
+        each = messages.cut(rest, size + 2 * self._terms.slots * traffic.HASH, len(others))
         for device, dealt in zip(others, each, strict=True):
             if (shares := self._opened(device, dealt[:size], dealt[size:])) is not None:
                 self._hold(device, shares)
@@ -245,7 +246,7 @@ class Client:
     def _reveal(self, message: bytes) -> bytes:
         slot, survivors, statement = (self._state[name] for name in ("slot", "survivors", "statement"))
         signers, rest = messages.chosen(messages.unpack(Kind.SIGNED, slot.id, message), survivors)
-        given = zip(signers, messages.cut(rest, messages.SIGNATURE, len(signers)), strict=True)
+        given = zip(signers, messages.cut(rest, traffic.SIGNATURE, len(signers)), strict=True)
         signed = 1  # its own
         for device, signature in given:
             if signed < self._terms.survivors and device != self._session.device:

@@ -11,14 +11,11 @@ from functools import cached_property, lru_cache
 
 from airpool.network import Network, Slots
 from airpool.network import file as network_file
-from airpool.runtime.secure.messages import ID, Advert, RefusedError
-from airpool.runtime.secure.ring import Ring, ring_of
+from airpool.protocol.ring import Ring, ring_of
+from airpool.protocol.traffic import ID, require_limits
+from airpool_runtime.secure.messages import Advert, RefusedError
 
 _VERSION = b"airpool secure sum 3"
-MOST_DEVICES = 1024
-MOST_KEYS = (
-    2**15
-)  # mask keys of all devices and slots of an inference: one message has them all, and must not exceed 4 MiB
 
 
 @dataclass(frozen=True)
@@ -41,19 +38,9 @@ class Terms:
 
     def __post_init__(self) -> None:
         count, t = self.num_devices, self.survivors
-        if not 2 <= count <= MOST_DEVICES:
-            raise ValueError(f"a secure sum is of 2 to {MOST_DEVICES} devices, not {count}")
-        if self.colluders < 0 or not count + self.colluders < 2 * t <= 2 * count:
-            raise ValueError(
-                f"{t} survivors must be more than half of {count} devices + {self.colluders} colluders, and at most "
-                f"{count}: else the server could have two lists of survivors signed"
-            )
+        require_limits(count, t, self.colluders, self.slots)
         if not t <= self.quorum <= count:
             raise ValueError(f"quorum={self.quorum} must be from the {t} survivors to the {count} devices")
-        if not 1 <= self.slots <= MOST_KEYS // count:
-            raise ValueError(
-                f"a secure sum of {count} devices has 1 to {MOST_KEYS // count} slots an inference, not {self.slots}"
-            )
 
     @cached_property
     def digest(self) -> bytes:

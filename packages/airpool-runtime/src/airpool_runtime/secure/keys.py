@@ -20,8 +20,8 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey,
 from cryptography.hazmat.primitives.asymmetric.x25519 import X25519PrivateKey, X25519PublicKey
 from cryptography.hazmat.primitives.kdf.hkdf import HKDF
 
-from airpool.runtime.secure.messages import Advert, RefusedError
-from airpool.runtime.secure.shamir import SIZE
+from airpool_runtime.secure.messages import Advert, RefusedError
+from airpool_runtime.secure.shamir import SIZE
 
 Roster = Sequence[bytes | None]  # public identities by device; None: of one that is revoked, and in no sum
 

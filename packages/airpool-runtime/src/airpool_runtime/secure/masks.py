@@ -13,9 +13,10 @@ import numpy as np
 from cryptography.hazmat.primitives.ciphers import Cipher
 from cryptography.hazmat.primitives.ciphers.algorithms import ChaCha20
 
-from airpool.runtime.secure import keys, messages, shamir
-from airpool.runtime.secure.group import SlotContext
-from airpool.runtime.secure.ring import Residues, Ring
+from airpool.protocol import traffic
+from airpool.protocol.ring import Residues, Ring
+from airpool_runtime.secure import keys, shamir
+from airpool_runtime.secure.group import SlotContext
 
 _SEED, _MASK = b"airpool own mask 1", b"airpool pairwise mask 1"
 
@@ -37,7 +38,7 @@ def seed_hash(seed: int) -> bytes:
 
 def share_hash(share: bytes) -> bytes:
     """Hash by which the server recognises a false share."""
-    return hashlib.sha256(b"airpool share 1" + share).digest()[: messages.HASH]
+    return hashlib.sha256(b"airpool share 1" + share).digest()[: traffic.HASH]
 
 
 def stream(key: bytes, ring: Ring, dimension: int) -> Residues:

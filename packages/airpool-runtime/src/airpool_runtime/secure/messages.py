@@ -19,13 +19,8 @@ from enum import IntEnum
 from typing import NamedTuple, Self
 
 from airpool._support.errors import AirpoolError
+from airpool.protocol.traffic import KEY, advert_size
 
-ID = 16
-SHARE = 32
-KEY = 32
-TAG = 16  # authenticates a ciphertext
-HASH = 16
-SIGNATURE = 64
 _HEAD = struct.Struct(">B16s")
 _CERTIFIED = struct.Struct("32s64s")
 
@@ -73,15 +68,6 @@ class Advert(NamedTuple):
             raise RefusedError(f"an advert of {len(data)} bytes, must be {advert_size(slots)}")
         (channel, certificate), parts = _CERTIFIED.unpack_from(data), cut(data[_CERTIFIED.size :], KEY)
         return cls(channel, certificate, tuple(parts[::2]), tuple(parts[1::2]))
-
-
-def advert_size(slots: int) -> int:
-    return _CERTIFIED.size + 2 * KEY * slots
-
-
-def ciphertext_size(slots: int) -> int:
-    """Bytes that a device deals to another one: shares of key and seed for every slot, encrypted."""
-    return 2 * SHARE * slots + TAG
 
 
 def pack(kind: Kind, id: bytes, *parts: bytes) -> bytes:
@@ -149,22 +135,3 @@ def chosen(body: bytes, of: Sequence[int]) -> tuple[list[int], bytes]:
     if len(body) < size or bits >> len(of):
         raise RefusedError("a list that names devices beyond those it may name")
     return [device for place, device in enumerate(of) if bits >> place & 1], body[size:]
-
-
-def traffic(devices: int, residues: int, slots: int = 1, held: int | None = None) -> tuple[int, int]:
-    """Bytes that a device sends and receives in one inference in which no device vanishes.
-
-    devices: those that are ready. residues: bytes of its values. slots: N, prepared. held: of these, by default all.
-
-    >>> traffic(12, 40 * 4)
-    (2085, 3999)
-    >>> traffic(12, 40 * 4, slots=16, held=7)
-    (23229, 36195)
-    """
-    n, head, some, held = devices, _HEAD.size, (devices + 7) // 8, slots if held is None else held
-    sealed, hashes = ciphertext_size(slots), 2 * slots * HASH
-    sent = advert_size(slots) + head + (n - 1) * sealed + n * hashes
-    received = head + n * (2 + advert_size(slots)) + (n - 1) * (sealed + hashes)
-    sent_each = 2 * head + residues + SIGNATURE + some + n * SHARE
-    received_each = 2 * head + n * SIGNATURE + 2 * some
-    return sent + held * sent_each, received + held * received_each

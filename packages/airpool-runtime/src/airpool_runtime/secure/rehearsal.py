@@ -6,12 +6,13 @@ from dataclasses import dataclass
 
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
-from airpool.runtime.secure.client import Client
-from airpool.runtime.secure.group import Terms
-from airpool.runtime.secure.keys import Session, public_bytes
-from airpool.runtime.secure.messages import ID, Kind, kind_of
-from airpool.runtime.secure.ring import Residues
-from airpool.runtime.secure.server import Outcome, SumServer
+from airpool.protocol.ring import Residues
+from airpool.protocol.traffic import ID
+from airpool_runtime.secure.client import Client
+from airpool_runtime.secure.group import Terms
+from airpool_runtime.secure.keys import Session, public_bytes
+from airpool_runtime.secure.messages import Kind, kind_of
+from airpool_runtime.secure.server import Outcome, SumServer
 
 STEPS = ("share", "mask", "sign", "reveal")
 

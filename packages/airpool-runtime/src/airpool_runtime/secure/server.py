@@ -15,13 +15,44 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from airpool.runtime.secure import keys, masks, messages, shamir
-from airpool.runtime.secure.blame import Blame
-from airpool.runtime.secure.group import Group, Terms
-from airpool.runtime.secure.keys import Roster
-from airpool.runtime.secure.masks import own_key, pair_key, seed_hash, share_hash
-from airpool.runtime.secure.messages import Advert, Kind, RefusedError
-from airpool.runtime.secure.ring import Residues, Ring
+from airpool.protocol import traffic
+from airpool.protocol.ring import Residues, Ring
+from airpool_runtime.secure import keys, masks, messages, shamir
+from airpool_runtime.secure.group import Group, Terms
+from airpool_runtime.secure.keys import Roster
+from airpool_runtime.secure.masks import own_key, pair_key, seed_hash, share_hash
+from airpool_runtime.secure.messages import Advert, Kind, RefusedError
+
+
+class Blame:
+    """Faults of one round. size: n, the devices of its group. threshold: t."""
+
+    def __init__(self, size: int, threshold: int) -> None:
+        self._spare, self._seen, self._accusers = size - threshold, dict[int, str](), dict[int, set[int]]()
+
+    def seen(self, device: int, why: str) -> None:
+        """A fault that the server has seen; the first one of a device stays."""
+        self._seen.setdefault(device, why)
+
+    def complaint(self, accuser: int, accused: list[int]) -> None:
+        for device in accused:
+            self._accusers.setdefault(device, set()).add(accuser)
+
+    def verdict(self) -> dict[int, str]:
+        """Devices to leave out of the next rounds, with the reason.
+
+        No n − t devices can bring this upon another. Where no device can be spared (n = t), one complaint stops the
+        round, and both devices are left out.
+        """
+        found = dict(self._seen)
+        for device, accusers in self._accusers.items():
+            if len(accusers) <= self._spare:
+                continue
+            found.setdefault(device, f"{len(accusers)} devices cannot use what it sent")
+            if len(accusers) == 1:
+                (accuser,) = accusers
+                found.setdefault(accuser, f"only it cannot use what device {device} sent")
+        return dict(sorted(found.items()))
 
 
 @dataclass(frozen=True, eq=False)
@@ -63,7 +94,7 @@ class SumServer:
         self._steps = {
             Kind.SHARES: (self._read_shares, self._shared),
             Kind.MASKED: (self._read_masked, self._survived),
-            Kind.SIGNATURE: (self._read_signature, self._signed),
+            Kind.SIGNATURE: (lambda _, body: messages.cut(body, traffic.SIGNATURE, 1)[0], self._signed),
             Kind.REVEALED: (self._read_shares_given_out, self._open),
         }
         self._kind = Kind.SHARES
@@ -84,12 +115,10 @@ class SumServer:
         return self._terms.ring
 
     def messages(self) -> dict[int, bytes]:
-        """The next message to each device."""
         return dict(self._messages)
 
     @property
     def slot(self) -> int:
-        """The number of the slot, from 0 on."""
         return self._slot.number
 
     def staying(self) -> set[int]:
@@ -111,7 +140,6 @@ class SumServer:
 
     @property
     def waiting(self) -> set[int]:
-        """The devices that have not answered yet."""
         return self._messages.keys() - self._answers.keys() - self._left
 
     def receive(self, device: int, answer: bytes) -> None:
@@ -160,9 +188,9 @@ class SumServer:
     def _read_shares(self, device: int, body: bytes) -> tuple[dict[int, bytes], dict[int, bytes]]:
         devices = self._group.devices
         others, slots = [other for other in devices if other != device], self._terms.slots
-        one = messages.ciphertext_size(slots)
+        one = traffic.ciphertext_size(slots)
         sealed = messages.cut(body[: len(others) * one], one, len(others))
-        hashes = messages.cut(body[len(others) * one :], 2 * slots * messages.HASH, len(devices))
+        hashes = messages.cut(body[len(others) * one :], 2 * slots * traffic.HASH, len(devices))
         return dict(zip(others, sealed, strict=True)), dict(zip(devices, hashes, strict=True))
 
     def _shared(self, answers: dict[int, Any]) -> None:
@@ -181,7 +209,7 @@ class SumServer:
         ring = self._terms.ring
         size = ring.wire.itemsize * self._terms.dimension
         unread, signature = messages.chosen(body[size:], self._sharing)
-        if device in unread or len(signature) != messages.SIGNATURE:
+        if device in unread or len(signature) != traffic.SIGNATURE:
             raise RefusedError("masked values of a wrong length, or a complaint about itself")
         return ring.from_bytes(body[:size]), signature, unread
 
@@ -196,9 +224,6 @@ class SumServer:
         self._kind = Kind.SIGNATURE
         said = self._said(Kind.SURVIVORS, messages.subset(list(answers), self._sharing))
         self._messages = dict.fromkeys(answers, said)
-
-    def _read_signature(self, device: int, body: bytes) -> bytes:
-        return messages.cut(body, messages.SIGNATURE, 1)[0]
 
     def _signed(self, answers: dict[int, bytes]) -> None:
         self._kind, self._signatures = Kind.REVEALED, answers
@@ -230,11 +255,11 @@ class SumServer:
     def _shares_of(self, device: int, answers: dict[int, dict[int, bytes]]) -> dict[int, int]:
         """The shares of a device that were given out, by point. A holder has had their hashes, and is bound to them."""
         good, alive = {}, device in self._masked
-        place = (2 * self.slot + alive) * messages.HASH
+        place = (2 * self.slot + alive) * traffic.HASH
         for holder, given in answers.items():
             if device in self._unread[holder]:
                 continue
-            if share_hash(given[device]) == self._hashes[device][holder][place : place + messages.HASH]:
+            if share_hash(given[device]) == self._hashes[device][holder][place : place + traffic.HASH]:
                 good[holder + 1] = int.from_bytes(given[device], "big")
             else:
                 self._blame.seen(holder, f"the share of device {device} that it gave out is not the one it had")

@@ -20,10 +20,10 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 from airpool import Channel, Devices, Network, Ranking, Threshold
 from airpool.network import Adversary
 from airpool.network import file as network_file
-from airpool.runtime.keys import authority
-from airpool.runtime.ledger.budget import Budget
-from airpool.runtime.ledger.ledger import Ledger
-from airpool.runtime.ledger.mechanism import mechanism
+from airpool_runtime.keys import authority
+from airpool_runtime.ledger.budget import Budget
+from airpool_runtime.ledger.ledger import Ledger
+from airpool_runtime.ledger.mechanism import mechanism
 
 DEVICE, DAYS = 3, 3600
 BUDGETS = [Budget(100.0), Budget(50.0, window_s=3600.0), Budget(60.0, scene=True)]

@@ -1,15 +1,12 @@
 """`airpool ui`: the page."""
 
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import Annotated
 
 import typer
 
 from airpool.cli import options as o
 from airpool.cli.output import print_json
-
-if TYPE_CHECKING:
-    from airpool.runtime.transport import PeerCredentials
 
 app = typer.Typer(add_completion=False)
 _LIVE = "A running system"
@@ -57,17 +54,18 @@ def ui(
     It is for this machine alone unless you give a token and keys. Ctrl-C stops it.
     """
     from airpool.models import stored
-    from airpool.web import serving
-    from airpool.web.app import PageOptions
-    from airpool.web.live import LiveOptions
-    from airpool.web.upstream import Upstream
+    from airpool_runtime import secured
+    from airpool_web import serving
+    from airpool_web.app import PageOptions
+    from airpool_web.live import LiveOptions, Upstream
 
-    token, credentials = _token(token_file), _credentials(keys)
+    token = None if token_file is None else secured.token(token_file)
+    credentials = None if keys is None else secured.credentials(keys, "server")
     stored.found(model)  # an error for one that is not there, before the page is served
     live = None
     if server is not None:
-        shown = _token(server_token_file)
-        operator = _token(operator_token_file) or shown
+        shown = None if server_token_file is None else secured.token(server_token_file)
+        operator = shown if operator_token_file is None else secured.token(operator_token_file)
         live = LiveOptions(Upstream.of(server, token=shown, keys=server_keys), operator)
     else:
         own = {"server-token-file": server_token_file, "server-keys": server_keys}
@@ -84,22 +82,3 @@ def ui(
         typer.launch(where.url)
     serving.serve(where, PageOptions(token=token, model=model, live=live), credentials)
     typer.echo("The page is closed.", err=True)
-
-
-# Both need the extra `ledger`, which the page itself does without.
-
-
-def _token(file: Path | None) -> str | None:
-    if file is None:
-        return None
-    from airpool.runtime import secured
-
-    return secured.token(file)
-
-
-def _credentials(keys: Path | None) -> "PeerCredentials | None":
-    if keys is None:
-        return None
-    from airpool.runtime import secured
-
-    return secured.credentials(keys, "server")

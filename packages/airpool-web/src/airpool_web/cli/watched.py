@@ -9,18 +9,14 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from airpool.runtime.up import System
-    from airpool.web.serving import PageAddress
+    from airpool_runtime.up import System
+    from airpool_web.serving import PageAddress
 
 
 def place(listen: str) -> "PageAddress":
     """The page's socket, on this machine; an error before anything is started where it cannot be had."""
-    from airpool._support.extras import require
-    from airpool.cli import EXTRAS
-
-    require("airpool up --ui", EXTRAS["ui"])
-    from airpool.runtime import transport
-    from airpool.web import serving
+    from airpool_runtime import transport
+    from airpool_web import serving
 
     transport.split(listen, False)
     return serving.bound(listen, token=None, credentials=None)
@@ -28,10 +24,9 @@ def place(listen: str) -> "PageAddress":
 
 def page(where: "PageAddress", system: "System") -> AbstractAsyncContextManager[None]:
     """Serves the page while the block runs, and says where; who may ask for inferences there, too."""
-    from airpool.web import serving
-    from airpool.web.app import PageOptions
-    from airpool.web.live import LiveOptions
-    from airpool.web.upstream import Upstream
+    from airpool_web import serving
+    from airpool_web.app import PageOptions
+    from airpool_web.live import LiveOptions, Upstream
 
     setup, operator = system.setup, secrets.token_urlsafe(12)
     upstream = Upstream.of(system.roles["server"].said["http"], token=os.environ.get("AIRPOOL_TOKEN"), keys=setup.keys)
@@ -43,7 +38,7 @@ def page(where: "PageAddress", system: "System") -> AbstractAsyncContextManager[
 
 def local_of(system: "System") -> Callable[[], dict[int, str]]:
     """Facts of the devices that only this machine knows, by index: a process that has ended, a source that fails."""
-    from airpool.runtime.starting import indices_of
+    from airpool_runtime.roles import indices_of
 
     def found() -> dict[int, str]:
         failing = system.source_faults().items()

@@ -17,7 +17,9 @@ class Brief:
     """
 
     def __repr__(self) -> str:
-        return "\n".join(_wrapped(f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in _parts(self).items())})"))
+        text = f"{type(self).__name__}({', '.join(f'{k}={v}' for k, v in _parts(self).items())})"
+        lines = textwrap.wrap(text, _WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
+        return "\n".join(lines if len(lines) <= _LINES else [*lines[: _LINES - 1], "    ...)"])
 
     def _repr_html_(self) -> str:
         from airpool._support.notebook import facts, shown
@@ -60,8 +62,3 @@ def _joined(left: str, items: list[str], right: str) -> str:
     shown = items if len(items) <= _ITEMS else [*items[: _ITEMS // 2], f"... {len(items)} in all"]
     text = left + ", ".join(shown) + right
     return text if len(text) <= _NESTED else f"{left}... {len(items)} in all{right}"
-
-
-def _wrapped(text: str) -> list[str]:
-    lines = textwrap.wrap(text, _WIDTH, subsequent_indent="    ", break_long_words=False, break_on_hyphens=False)
-    return lines if len(lines) <= _LINES else [*lines[: _LINES - 1], "    ...)"]

@@ -1,4 +1,4 @@
-"""Atomic writes of files, append-only files of records, and arrays of NumPy's files."""
+"""Atomic writes of files, arrays of NumPy's files, and safetensors, never pickle."""
 
 import errno
 import hashlib
@@ -6,10 +6,13 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
+
+if TYPE_CHECKING:
+    import torch
 
 
 def plain(value: Any, constant: Callable[[str], Any] = float) -> Any:
@@ -106,39 +109,62 @@ def log(path: Path) -> BinaryIO:
     return path.open("wb")
 
 
-@contextmanager
-def appending(path: Path) -> Iterator[Callable[[dict[str, Any]], None]]:
-    """Yields the function that adds a record to a file of JSON lines, each one write behind a checksum.
+def write_tensors(path: Path, tensors: Mapping[str, Any], header: Mapping[str, Any] | None = None) -> None:
+    """Writes the whole file or nothing. Each entry of the header becomes JSON. Tensors are all of NumPy or of torch."""
+    import numpy as np
 
-    A kill costs at most the record being written, two processes may append at the same time, and a damaged line is a
-    missing record, never a wrong one.
+    text = {name: json.dumps(value) for name, value in (header or {}).items()}
+    if all(isinstance(each, np.ndarray) for each in tensors.values()):
+        from safetensors.numpy import save as in_numpy
+
+        content = in_numpy({name: np.ascontiguousarray(each) for name, each in tensors.items()}, metadata=text)
+    else:
+        from safetensors.torch import save as in_torch
+
+        content = in_torch({name: each.detach().cpu().contiguous() for name, each in tensors.items()}, metadata=text)
+    write(path, content)
+
+
+def read_tensors(
+    path: Path, *, device: "torch.device | str | None" = "cpu", remedy: str = "copy it again"
+) -> tuple[dict[str, Any], dict[str, Any]]:
+    """Tensors by name, and the header. A header entry that is not JSON is returned as text.
+
+    device: where torch puts them; None: NumPy arrays, without torch.
     """
-    path.parent.mkdir(parents=True, exist_ok=True)
-    file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
+    from safetensors import SafetensorError, safe_open
 
-    def append(record: dict[str, Any]) -> None:
-        text = json.dumps(record).encode()
-        line = b"\n" + _checksum(text) + text + b"\n"
-        try:
-            if os.write(file, line) != len(line):
-                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
-        except OSError as error:
-            if os.fstat(file).st_size == 0:
-                path.unlink(missing_ok=True)
-            raise OSError(error.errno, error.strerror, str(path)) from None
-
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such file")
+    if path.is_dir():
+        raise ValueError(f"{path}: a folder, must be a safetensors file")
     try:
-        yield append
-        os.fsync(file)
-    finally:
-        os.close(file)
+        where = {"framework": "np"} if device is None else {"framework": "pt", "device": str(device)}
+        with safe_open(path, **where) as file:  # pyright: ignore[reportPrivateImportUsage]
+            header = file.metadata() or {}
+            tensors = {name: file.get_tensor(name) for name in file.keys()}  # noqa: SIM118
+    except (SafetensorError, OSError) as error:
+        raise ValueError(f"{path}: damaged, or no safetensors file ({error}); {remedy}") from None
+    return tensors, {name: _parsed(text) for name, text in header.items()}
 
 
-def records(path: Path) -> list[dict[str, Any]]:
-    """The whole records of a file written by `appending`; none if there is no such file."""
-    lines = path.read_bytes().split(b"\n") if path.exists() else []
-    return [json.loads(line[17:]) for line in lines if line[:17] == _checksum(line[17:])]
+def require_finite(path: Path, tensors: Mapping[str, Any], *, remedy: str = "copy the file again") -> None:
+    """Raises an error that names the first tensor with an entry that is not finite."""
+    import numpy as np
+
+    for name, tensor in tensors.items():
+        finite = np.isfinite(tensor) if isinstance(tensor, np.ndarray) else tensor.isfinite()
+        if not bool(finite.all()):
+            raise ValueError(f"{path}: {name} is not finite; {remedy}")
 
 
-def _checksum(text: bytes) -> bytes:
-    return hashlib.sha256(text).hexdigest()[:16].encode() + b" "
+def sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def _parsed(text: str) -> Any:
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text

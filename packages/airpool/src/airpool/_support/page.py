@@ -124,8 +124,7 @@ def page(
         [(type(part).__name__.removeprefix("Page").lower(), part) for part in section.parts] for section in sections
     ]
     headings = [section.title for section in sections]
-    about: dict[str, Any] = {"title": title, "lead": lead, "origin": origin, "footer": footer}
-    return render(template, headings=headings, bodies=bodies, **about)
+    return render(template, headings=headings, bodies=bodies, title=title, lead=lead, origin=origin, footer=footer)
 
 
 def render(template: str, **values: Any) -> str:

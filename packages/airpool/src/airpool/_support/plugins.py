@@ -25,9 +25,9 @@ Member = TypeVar("Member")
 REGISTRIES = {
     "codec": "airpool.models.codecs.codec:CODECS",
     "fading": "airpool.network.fading:LAWS",
-    "medium": "airpool.runtime.medium:MEDIA",
-    "scheme": "airpool.network.scheme:SCHEMES",
-    "attack": "airpool.evaluation.attacks.attack:ATTACKS",
+    "medium": "airpool_runtime.medium:MEDIA",
+    "scheme": "airpool.schemes.scheme:SCHEMES",
+    "attack": "airpool_lab.attacks.attack:ATTACKS",
 }
 
 _loaded: dict[Path, None] = {}  # files of `load_file`, in their order
@@ -119,7 +119,7 @@ def register(what: str, name: str) -> Callable[[Member], Member]:
 
     what: "codec", "fading", "medium", "scheme" or "attack". name: new in its registry.
 
-    >>> from airpool.evaluation.attacks.attack import ATTACKS
+    >>> from airpool_lab.attacks.attack import ATTACKS
     >>> @register("attack", "silence")
     ... class Silence:
     ...     about, options = "Guess nothing.", {}
@@ -145,6 +145,8 @@ def load_file(path: Path | str) -> None:
     path = Path(path).resolve()
     if path in _loaded:
         return
+    if not path.exists():
+        raise PluginError(f"--plugin {path}: no such file")
     if not path.is_file() or path.suffix != ".py":
         raise PluginError(f"--plugin {path} must be a Python file (.py)")
     name = f"airpool_plugin_{path.stem}_{hashlib.sha256(bytes(path)).hexdigest()[:8]}"

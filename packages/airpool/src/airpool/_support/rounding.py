@@ -4,7 +4,7 @@ What lies within 10⁻¹² of a round number, relative to it, is that number: 1 
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from decimal import ROUND_CEILING, ROUND_FLOOR, Decimal
 
 _NOISE = 1e-12  # relative: of floating-point arithmetic, not of a bound
@@ -82,3 +82,17 @@ def _digits(value: float, digits: int, rounding: str) -> str:
     exponent = math.floor(math.log10(abs(value))) - digits + 1
     found = Decimal(repr(float(value))).quantize(Decimal(1).scaleb(exponent), rounding)
     return f"{float(found):.{digits}g}"
+
+
+def number(value: float) -> float | str:
+    """JSON has no infinity: it becomes the string "inf"."""
+    return "inf" if math.isinf(value) else float(value)
+
+
+def numbers(values: Iterable[float]) -> list[float | str]:
+    return [number(value) for value in values]
+
+
+def because(reasons: Mapping[str, str], name: str) -> str:
+    """The reason of an infinite ε in brackets; nothing of a finite one."""
+    return f" ({reasons[name]})" if name in reasons else ""

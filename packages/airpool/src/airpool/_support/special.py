@@ -1,4 +1,4 @@
-"""Special functions: SciPy's where it is installed, else our own of the same names (plain_normal, plain_gamma).
+"""Special functions: SciPy's where it is installed, else our own of the same names (plain).
 
 A device that does without SciPy has the same ε to the digits that are shown (tests/test_without_scipy.py,
 docs/decisions/0023-a-device-without-scipy.md).
@@ -12,59 +12,11 @@ from numpy.typing import ArrayLike
 from airpool._support.arrays import Floats
 
 if TYPE_CHECKING or find_spec("scipy") is None:
-    from airpool._support.plain_gamma import (
-        betainc,
-        chdtrc,
-        chdtri,
-        chndtr,
-        chndtrix,
-        gammainc,
-        gammaincinv,
-        noncentral_tail,
-    )
-    from airpool._support.plain_normal import erfcx, expit, gammaln, i0e, log_ndtr, ndtr, ndtri, xlog1py, xlogy
+    from airpool._support.plain import *  # noqa: F403
 else:
-    from scipy.special import (
-        betainc,
-        chdtrc,
-        chdtri,
-        chndtr,
-        chndtrix,
-        erfcx,
-        expit,
-        gammainc,
-        gammaincinv,
-        gammaln,
-        i0e,
-        log_ndtr,
-        ndtr,
-        ndtri,
-        xlog1py,
-        xlogy,
-    )
+    from scipy.special import *  # noqa: F403  # pyright: ignore[reportWildcardImportFromLibrary]
 
     def noncentral_tail(x: ArrayLike, df: ArrayLike, nc: ArrayLike, *, upper: bool) -> Floats:
         from scipy.stats import ncx2
 
         return ncx2.sf(x, df, nc) if upper else ncx2.cdf(x, df, nc)
-
-
-__all__ = [
-    "betainc",
-    "chdtrc",
-    "chdtri",
-    "chndtr",
-    "chndtrix",
-    "erfcx",
-    "expit",
-    "gammainc",
-    "gammaincinv",
-    "gammaln",
-    "i0e",
-    "log_ndtr",
-    "ndtr",
-    "ndtri",
-    "noncentral_tail",
-    "xlog1py",
-    "xlogy",
-]

@@ -10,14 +10,14 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.search import smallest_number
-from airpool.account.games import decision
-from airpool.network import Network, scheme_rules
+from airpool.account.views import in_one_use
+from airpool.network import Claim, Network
 from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.floor import Floor
-from airpool.privacy.law import alike, binomial
+from airpool.privacy.law import binomial
+from airpool.privacy.leak import Decided, Gaussian, PerDevice
 from airpool.privacy.sums import RoundedSum, law_of
-from airpool.privacy.unaligned import surroundings
 
 # What is cut off of binomial laws.
 _CUT = 1e-13
@@ -31,8 +31,8 @@ _SHARE = 1e-6
 Chance = tuple[float, float, float, float]
 
 
-def at_least(network: Network, received: Aggregate) -> Floats | None:
-    """A lower end of ε of each device over the network's inferences; None where none is known.
+def at_least(network: Network, claim: Claim, received: Aggregate) -> Floats | None:
+    """A lower end of ε of each device over the claim's inferences; None where none is known.
 
         δ_T(ε) ≥ Σ_n Bin(n; T, π)·E[δ_G(ε − ln[Bin(n; T, π)/Bin(n; T, π′)]; Δ√S_n)]
 
@@ -42,59 +42,53 @@ def at_least(network: Network, received: Aggregate) -> Floats | None:
     """
     if (
         network.cover_noise
-        or not network.neighbours.keeps_noise
+        or not claim.neighbours.keeps_noise
         or np.any(received.misses)
-        or bounded(network, received)
+        or bounded(network, claim, received)
     ):
         return None
     steady = bool(np.all(received.presence == 1)) and received.strength is None
-    rules = scheme_rules(network.scheme)
-    if not (steady or network.channel.redrawn) or rules.ranked or (rules.scored and not steady):
+    scheme = network.scheme
+    if not (steady or network.channel.redrawn) or scheme.needs_ranking_server or not (scheme.independent or steady):
         return None
-    chances, rarest = _chances(network, received)
-    around, distance = surroundings(received, rarest), received.distance(network.neighbours)
-    if received.strength is not None and not np.any(around.high.variance > 0):  # the others were not counted
+    leak = in_one_use(network, claim, received)
+    seen, signal = leak.seen, leak.signal
+    assert seen is not None
+    assert isinstance(signal, Gaussian)
+    if received.strength is not None and not np.any(seen.noise.high.variance > 0):  # the others were not counted
         return None
-    out = np.zeros(received.num_devices)
-    columns = (distance, received.variance, received.lent, received.presence, received.kind_of_strength)
-    _, of_device, _ = alike(*columns, *chances[-1])
-    if rules.scored and of_device.max() >= _KINDS:
+    if not scheme.independent and leak.num_kinds > _KINDS:
         return None
-    for kind in np.unique(of_device):
-        k = int(np.argmax(of_device == kind))
-        every: list[Chance] = [(float(a[k]), float(b[k]), float(c[k]), float(d[k])) for a, b, c, d in chances]
-        laws = [
-            _ratios(around, int(row), float(received.variance[k])) for row in np.unique(around.row[around.device == k])
-        ]
-        each = (_epsilon(network, float(distance[k]), law, chance) for law in laws if law for chance in every)
-        out[of_device == kind] = max(each, default=0.0)
-    return out
+    found, times = np.zeros(len(leak.kind)), network.uses(claim)
+    for case in leak.cases:
+        if law := _ratios(seen.noise, int(seen.noise.row[case]), float(signal.own[case])):
+            found[case] = _epsilon(times, claim.delta, float(signal.shift[case]), law, _chance(leak, case))
+    return leak.worst(found)[leak.of_device]
 
 
-def bounded(network: Network, received: Aggregate) -> bool:
+def _chance(leak: PerDevice, case: int) -> Chance:
+    """How often the device transmits and stays silent, in one case."""
+    if isinstance(leak.leak, Decided):
+        (on, on_there), (off, off_there) = leak.leak.on[:, case], leak.leak.off[:, case]
+        return float(on), float(on_there), float(off), float(off_there)
+    assert leak.seen is not None
+    with np.errstate(divide="ignore"):
+        on, off = (float(f(x * leak.seen.exposed[case])) for f, x in ((np.log, 1), (np.log1p, -1)))
+    return on, on, off, off
+
+
+def bounded(network: Network, claim: Claim, received: Aggregate) -> bool:
     """Whether ε counts less noise, or more of a device, than there is, so that its own law is no lower end."""
     alone = received.alone and not network.channel.rules.separate
     beam = network.channel.antennas > 1 and network.channel.fading != "none"  # whose outages are not counted on
     # Scheme 2.2 is granted the worst selection. Scheme 2.1 is heard in spite of outages, and seen to decide under cover
     # noise. Under cover noise the cost of removal is a mean of two.
-    rules = scheme_rules(network.scheme)
-    covered = network.cover_noise and (not network.neighbours.keeps_noise or (rules.scored and not rules.ranked))
-    unheard = rules.scored and not rules.ranked and bool(np.any(received.presence < 1))
-    chosen = rules.ranked or unheard
+    scheme = network.scheme
+    decided = not (scheme.independent or scheme.needs_ranking_server)
+    covered = network.cover_noise and (not claim.neighbours.keeps_noise or decided)
+    unheard = decided and bool(np.any(received.presence < 1))
+    chosen = scheme.needs_ranking_server or unheard
     return received.weakened or alone or beam or covered or chosen
-
-
-def _chances(network: Network, received: Aggregate) -> tuple[list[tuple[Floats, ...]], Floats | float]:
-    """The chances of every device for each choice of the data, and how often others take part."""
-    chosen = decision(network.scheme)
-    if chosen is None:
-        with np.errstate(divide="ignore"):
-            on, off = np.log(received.exposed), np.log1p(-received.exposed)
-        return [(on, on, off, off)], received.participation
-    shape, ends = (received.num_devices,), (chosen.score_high, chosen.score_low)
-    rare, often = (tuple(np.broadcast_to(x, shape) for x in chosen.log_participation(score)) for score in ends)
-    pairs = ((rare, often), (often, rare), (often, often))
-    return [(a[0], b[0], a[1], b[1]) for a, b in pairs], np.exp(rare[0])
 
 
 def _ratios(around: Floor, row: int, own: float) -> tuple[Floats, Floats] | None:
@@ -106,12 +100,12 @@ def _ratios(around: Floor, row: int, own: float) -> tuple[Floats, Floats] | None
     return 1 / variance, np.clip(before + mass - around.slack, 0.0, mass)
 
 
-def _epsilon(network: Network, distance: float, law: tuple[Floats, Floats], chance: Chance) -> float:
+def _epsilon(times: int, delta: float, distance: float, law: tuple[Floats, Floats], chance: Chance) -> float:
     """The largest ε at which δ is exceeded for sure, for one choice of the data."""
     on, on_there, off, off_there = chance
     if not np.isfinite(on) or not np.isfinite(on_there):
         return 0.0
-    times, one = network.uses, law_of(*law)
+    one = law_of(*law)
     if on == on_there:
         sums, weights, ratio = [law_of(law[0], law[1] * np.exp(on)).times(times)], np.ones(1), np.zeros(1)
     else:
@@ -128,9 +122,9 @@ def _epsilon(network: Network, distance: float, law: tuple[Floats, Floats], chan
     moved = np.repeat(ratio, [len(each.mass) for each in sums])
 
     def excess(eps: float) -> float:
-        return float(np.log(max(float(mass @ gaussian.delta(eps - moved, mu)), 1e-320) / network.delta))
+        return float(np.log(max(float(mass @ gaussian.delta(eps - moved, mu)), 1e-320) / delta))
 
-    high = float(np.max(moved + mu**2 / 2 + mu * np.sqrt(-2 * np.log(network.delta)))) + 1.0
+    high = float(np.max(moved + mu**2 / 2 + mu * np.sqrt(-2 * np.log(delta)))) + 1.0
     found = smallest_number(excess, 0.0, max(high, 1.0))
     return found * (1 - 1e-9) if np.isfinite(found) else 0.0
 

@@ -1,14 +1,14 @@
-"""A network that meets a target ε: the least noise, or the largest weight or clip norm of each device.
+"""A network that meets a target ε or target odds in the claim it is given for, never above it.
 
-The target holds for `network.inferences` inferences together (composition: privacy/compose.py). The search by factor is
+The least noise, the largest weight or clip norm of each device, or the most inferences. The search by factor is
 privacy/calibrate.py; the ε at each step is account.guarantee's.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
-from typing import Any, Literal, get_args
+from typing import Any, Literal, get_args, overload
 
 import numpy as np
 
@@ -17,20 +17,24 @@ from airpool._support.progress import automatic
 from airpool._support.rounding import full, up
 from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
-from airpool.account.guarantee import aggregate, epsilon_after, paper_claim, score_epsilon
-from airpool.account.guarantee import epsilon as device_epsilon
-from airpool.account.reasons import ALONE, GRID_REMOVED, reasons
-from airpool.account.received import covering_noise, require_supported, supports_live
-from airpool.network import Neighbours, Network, require_network, scheme_rules, scored
+from airpool.account.assumptions import ALONE, GRID_REMOVED, reasons
+from airpool.account.guarantee import device_epsilon, score_epsilon
+from airpool.account.odds import device_odds, percent
+from airpool.account.question import Question
+from airpool.account.received import aggregate, covering_noise, require_supported, supports_live
+from airpool.account.views import Situation, at_server
+from airpool.network import Claim, Neighbours, Network, require_claim, require_network, scored
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose, gaussian
-from airpool.privacy.aggregate import Aggregate
+from airpool.privacy.calibrate import UnreachableError
+from airpool.privacy.epsilon import epsilon as epsilon_at
 from airpool.privacy.law import Arrivals, Strength
+from airpool.privacy.odds import priors
 from airpool.radio.fading import quantile
 from airpool.radio.link import link_of
 from airpool.radio.power import Transmitters
 
-Knob = Literal["noise", "weight", "clip", "inferences"]
+Adjust = Literal["noise", "weight", "clip", "inferences"]
 # A factor is the largest if growing it by this share misses the target.
 _TIGHT = 1e-6
 # By so large a share factors may miss the best one: where every step computes a law, and where it draws beams for it.
@@ -43,26 +47,51 @@ _LEAST_NOISE, _MOST_NOISE = 1e-12, 1e12
 _LOUD = 1e30
 
 
+@overload
 def calibrate(
     network: Network,
+    claim: Claim = ...,
     *,
     epsilon: float | Sequence[float] | None = None,
-    delta: float | None = None,
-    knob: Knob = "noise",
+    odds: float | None = None,
+    prior: float = 0.5,
+    share: float | None = None,
+    adjust: Literal["noise", "weight", "clip"] = "noise",
     per_device: bool = False,
-    colluding: Sequence[int] = (),
-    credit_channel_noise: bool = False,
-    live: bool = False,
-) -> Network:
-    """A new network whose ε meets a target, never above it: the least noise, the largest weight or clip norm, or the
-    largest number of inferences.
+) -> Network: ...
+@overload
+def calibrate(
+    network: Network,
+    claim: Claim = ...,
+    *,
+    epsilon: float | Sequence[float] | None = None,
+    adjust: Literal["inferences"],
+) -> Claim: ...
 
+
+def calibrate(
+    network: Network,
+    claim: Claim = Claim(),
+    *,
+    epsilon: float | Sequence[float] | None = None,
+    odds: float | None = None,
+    prior: float = 0.5,
+    share: float | None = None,
+    adjust: Adjust = "noise",
+    per_device: bool = False,
+) -> Network | Claim:
+    """A new network whose ε meets a target, never above it: the least noise, the largest weight or clip norm. Or a new
+    claim, of the largest number of inferences.
+
+    claim: what the target is for; `guarantee` with the same claim meets it. Of a `per_event` it is that of the stay.
+        Live noise that arrives unaligned has to be louder.
     epsilon: one target for all devices or one for each; left out, the network's own `devices.epsilon`.
-    knob: "noise" multiplies the noise of all devices by one factor; "weight" and "clip" change each device for itself;
+    odds: the target instead, of the worst device's guess; above its `prior` (as in `airpool.odds`). Noise alone.
+    share: for Schemes 2.1 and 2.2, the score's part of ε, above 0 and below 1; sets the score's noise too. Of μ² in
+        Scheme 2.2: (Δu/σ₀)² = share·μ²(ε). In Scheme 2.1 of ε: from σ₀ on, the decision alone costs at most share·ε.
+    adjust: "noise" multiplies the noise of all devices by one factor; "weight" and "clip" change each device alone;
         "inferences" leaves the devices as they are and says how often they may be used.
     per_device: share the noise out in proportion to what each device would need by itself for its own target.
-    colluding, credit_channel_noise, live: as in `guarantee`, whose ε with the same arguments meets the target. Live
-        noise that arrives unaligned has to be louder.
 
     Tight to 1e-3: with "noise" the device that is closest to its target, with "weight" and "clip" every device; with
     "inferences" one more would exceed a target. Except where
@@ -72,56 +101,73 @@ def calibrate(
         ε jumps: 1e-6 more weight, or 1e-6 less noise, exceeds a target;
         the number of inferences is 2^20, or 1 (a stream is accounted for on a coarser grid, rounded up).
     Edge cases: unreachable → an error that names the smallest ε that can be reached, or the power that limits it, and
-        with `live` what else would do.
+        with a live claim what else would do.
 
-    >>> from airpool import guarantee
-    >>> net = calibrate(Network.uniform(num_devices=12, clip_norm=1.0), epsilon=2.0, delta=1e-5)
+    >>> from airpool import guarantee, odds, Channel, Ranking
+    >>> net = calibrate(Network.uniform(num_devices=12, clip_norm=1.0), epsilon=2.0)
     >>> round(net.devices.noise_std[0], 5), bool(guarantee(net).worst <= 2.0)
     (0.04796, True)
-    >>> from airpool import Channel
     >>> weak = Network.uniform(num_devices=12, channel=Channel(fading="rician", power_rule="backoff"))
-    >>> simulated, running = calibrate(weak, epsilon=2.0), calibrate(weak, epsilon=2.0, live=True)
-    >>> [round(guarantee(each, live=True).worst, 2) for each in (simulated, running)]
+    >>> simulated, running = calibrate(weak, epsilon=2.0), calibrate(weak, Claim(live=True), epsilon=2.0)
+    >>> [round(guarantee(each, Claim(live=True)).worst, 2) for each in (simulated, running)]
     [8.35, 2.0]
+    >>> calibrate(net, epsilon=8.0, adjust="inferences").inferences
+    11
+    >>> guessed = calibrate(Network.uniform(num_devices=12), odds=0.55)
+    >>> round(guessed.devices.noise_std[0], 4), bool(0.5499 < odds(guessed).worst <= 0.55)
+    (0.1914, True)
+    >>> net = Network.uniform(num_devices=12, scheme=Ranking(score_bound=1.0, num_selected=8))
+    >>> ours = calibrate(net, epsilon=2.0, share=0.1)
+    >>> round(ours.scheme.score_noise_std, 3), round(ours.devices.noise_std[0], 4), guarantee(ours).worst <= 2
+    (6.305, 0.0619, True)
     """
     require_network(network)
-    if delta is not None:
-        network = replace(network, delta=delta)
-    if live and knob != "inferences":
-        require_supported(network)
+    require_claim(claim)
+    if adjust not in get_args(Adjust):
+        raise ValueError(f"adjust={adjust!r} must be one of {', '.join(get_args(Adjust))}")
+    if claim.per_event is not None and adjust == "inferences":
+        raise ValueError(f"per_event={claim.per_event} must be None: adjust='inferences' finds how many share ε")
+    claim = claim.of_target
+    if adjust != "inferences":
+        require_supported(network, claim)
+    if odds is not None:
+        if epsilon is not None or share is not None or per_device or adjust != "noise":
+            raise ValueError("odds set one factor on the noise: leave out epsilon, share, per_device and adjust")
+        with single_thread(), automatic("calibrating"):
+            return _with_odds(network, claim, odds, prior)
+    if share is not None:
+        if adjust != "noise" or per_device:
+            raise ValueError("share sets the noise of scores and features: leave out adjust and per_device")
+        if epsilon is None or np.ndim(epsilon) or not 0 < float(np.asarray(epsilon)) < np.inf:
+            raise ValueError(f"epsilon={epsilon} must be one number > 0 and finite where share is given")
+        with single_thread(), automatic("calibrating"):
+            network = _with_score_noise(network, claim, float(np.asarray(epsilon)), share)
     target = targets(network, epsilon)
     network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
-
-    how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
     with single_thread(), automatic("calibrating"):
-        return _met(network, target, knob, per_device=per_device, how=how, advise=live)
+        return _met(network, claim, target, adjust, per_device=per_device, advise=claim.live)
 
 
 def _met(
-    network: Network, target: Floats, knob: Knob, *, per_device: bool, how: Mapping[str, Any], advise: bool
-) -> Network:
-    """`calibrate` with its targets; how: the options of `aggregate`. advise: an error says what else would do."""
-    live: bool = how["live"]
-
-    def epsilon_of(candidate: Network, *, rough: bool = False) -> Floats:
-        return device_epsilon(candidate, aggregate(candidate, **how, rough=rough))
+    network: Network, claim: Claim, target: Floats, adjust: Adjust, *, per_device: bool, advise: bool
+) -> Network | Claim:
+    """`calibrate` with its targets. advise: an error says what else would do."""
+    epsilon_of = partial(device_epsilon, claim=claim)
 
     def advice() -> str:
-        return _what_would_do(network, target, knob, per_device=per_device, how=how) if advise else ""
+        return _what_would_do(network, claim, target, adjust, per_device=per_device) if advise else ""
 
-    if knob == "noise":
-        return _with_least_noise(network, target, epsilon_of, advice, per_device=per_device, live=live)
-    if knob == "inferences":
-        return _with_most_inferences(network, aggregate(network, **how), target, advice, live=live)
-    if knob not in ("weight", "clip"):
-        raise ValueError(f"knob={knob!r} must be one of {', '.join(get_args(Knob))}")
-    column = "weight" if knob == "weight" else "clip_norm"
+    if adjust == "noise":
+        return _with_least_noise(network, claim, target, epsilon_of, advice, per_device=per_device)
+    if adjust == "inferences":
+        return _with_most_inferences(network, claim, target, advice)
+    column = "weight" if adjust == "weight" else "clip_norm"
     start = np.array(getattr(network.devices, column))
 
     def meets(factor: Floats, *, rough: bool = False) -> Any:
         return epsilon_of(with_column(network, column, start * factor), rough=rough) <= target
 
-    factor = _largest_factor(network, meets, live=live)
+    factor = _largest_factor(network, claim, meets)
     if np.any(factor <= 0):
         bare = epsilon_of(with_column(network, column, start * 1e-12))
         k = int(np.argmax(bare / target))
@@ -129,7 +175,7 @@ def _met(
     return with_column(network, column, start * factor)
 
 
-def _largest_factor(network: Network, meets: Callable[..., Any], *, live: bool) -> Floats:
+def _largest_factor(network: Network, claim: Claim, meets: Callable[..., Any]) -> Floats:
     """Of each device, the largest factor on its weight or clip norm at which all targets are met; 0 where none is.
 
     Searched for all devices at once, and again until all are right together where power couples them (fading, a γ that
@@ -143,7 +189,7 @@ def _largest_factor(network: Network, meets: Callable[..., Any], *, live: bool) 
             f"{network.devices.column('power_dbm')[k]:g} at gamma={network.channel.gamma:g}; lower noise_std or gamma, "
             'or write gamma = "auto"'
         )
-    strength = aggregate(network, live=live).strength
+    strength = aggregate(network, claim).strength
     if strength is None:
         factor = search.seen_to_meet(meets, search.largest(meets, most))
         if np.all(factor > 0) and np.all((factor >= most) | ~meets(np.minimum(factor * (1 + _TIGHT), most))):
@@ -161,34 +207,6 @@ def _largest_factor(network: Network, meets: Callable[..., Any], *, live: bool) 
 def _closely(strength: Strength | Arrivals) -> float:
     """Relative tolerance of a search that computes a law at every step."""
     return _COSTLY if isinstance(strength, Arrivals) and strength.costly else _FINE
-
-
-def calibrate_claim(network: Network, *, epsilon: float) -> Network:
-    """The network with its noise scaled until the paper's Theorem 1 claims `epsilon` for its worst device.
-
-    For comparison with the paper's tables, which are made this way. Not a valid bound: `guarantee` has the exact ε.
-
-    >>> net = calibrate_claim(Network.uniform(num_devices=12, participation=0.9), epsilon=10.0)
-    >>> round(net.devices.noise_std[0], 5)
-    0.01862
-    """
-    require_network(network)
-    epsilon = float(checked("epsilon", epsilon, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & (x < np.inf)))
-    start = np.array(network.devices.column("noise_std"))
-    if not np.any(start > 0):
-        raise ValueError("noise_std is 0 everywhere: nothing to scale")
-
-    def scaled(log_factor: float) -> Network:
-        return with_column(network, "noise_std", start * np.exp(log_factor))
-
-    def beyond(log_factor: float) -> float:
-        claimed = float(np.max(paper_claim(scaled(log_factor)).epsilon))
-        return float(np.log(min(claimed, 1e300) / epsilon))
-
-    found = smallest_number(beyond, -40.0, 40.0)
-    if np.isinf(found):
-        raise ValueError(f"Theorem 1 claims no ε as small as {epsilon} for this network, whatever the noise")
-    return scaled(found)
 
 
 def targets(network: Network, epsilon: float | Sequence[float] | Floats | None) -> Floats:
@@ -209,26 +227,27 @@ def with_column(network: Network, column: str, values: Floats) -> Network:
 
 def _with_least_noise(
     network: Network,
+    claim: Claim,
     target: Floats,
     epsilon_of: Callable[..., Floats],
     advice: Callable[[], str],
     *,
     per_device: bool,
-    live: bool,
 ) -> Network:
     profile = np.array(network.devices.noise_std)
     if per_device:
         # What each device would need alone: a device with a stricter target carries more of the noise.
-        alone = gaussian.noise_multiplier(target, network.delta)
-        profile = aggregate(network).distance(network.neighbours) * alone
+        alone = gaussian.noise_multiplier(target, claim.delta)
+        profile = aggregate(network).distance(claim.neighbours) * alone
     try:
-        return least_noise(network, profile, target, epsilon_of, live=live)
+        return least_noise(network, claim, profile, target, epsilon_of)
     except search.UnreachableError as error:
-        _require_feasible_scores(network, target)
+        _require_feasible_scores(network, claim, target)
         hint = advice()
         if network.channel.gamma == "auto":
             if np.isinf(error.smallest) and not hint:
-                why = reasons(network, aggregate(network), live=False, epsilon=error.smallest)["epsilon"]
+                ideal = replace(claim, live=False)
+                why = reasons(network, ideal, aggregate(network, ideal), {"epsilon": error.smallest})["epsilon"]
                 hint = f" ({why})"
             raise search.UnreachableError(error.target, error.smallest, hint) from None
         power = min(network.devices.column("power_dbm"))
@@ -240,13 +259,14 @@ def _with_least_noise(
 
 
 def least_noise(
-    network: Network, profile: Floats, target: Floats, spent_by: Callable[..., Floats], *, live: bool = False
+    network: Network, claim: Claim, profile: Floats, target: Floats, spent_by: Callable[..., Floats]
 ) -> Network:
     """The network with the least multiple of a profile of noise at which what each device spends meets its target.
 
-    live: what is spent is that of live noise, which the receiver's noise may cover only where there is little of it.
+    Live noise may be covered by the receiver's noise only where there is little of it.
     Edge cases: out of reach → `UnreachableError`, which names the least that is spent.
     """
+    live = claim.live
     if not np.any(profile > 0):
         profile = np.ones_like(profile)
     if live and np.any(profile <= 0):
@@ -257,40 +277,38 @@ def least_noise(
     def scaled(factor: float) -> Network:
         return with_column(network, "noise_std", profile * factor)
 
-    def spent(factor: float, **rough: bool) -> Floats:
+    def spent(factor: float, *, rough: bool = False) -> Floats:
         # Without any noise no device goes live.
-        return spent_by(scaled(factor), **rough) if factor > 0 or not live else np.full(len(profile), np.inf)
+        return spent_by(scaled(factor), rough=rough) if factor > 0 or not live else np.full(len(profile), np.inf)
 
     transmitters, most = _power_limit(network)
     spare, noisy = np.maximum(most - transmitters.feature_norm**2, 0.0), profile > 0
     # The largest multiple of the profile that leaves every device within its power.
     limit = float(np.min(np.sqrt(spare[noisy] / network.coordinates) / profile[noisy], initial=np.inf))
     # More noise is more outages at a fixed γ, and shows more where a device is removed.
-    falling = np.isinf(limit) and network.neighbours.keeps_noise
-    strength = aggregate(scaled(1.0) if live else network, live=live).strength
+    falling = np.isinf(limit) and claim.neighbours.keeps_noise
+    strength = aggregate(scaled(1.0) if live else network, claim).strength
 
     def searched(most: float) -> float:
-        how: Any = {"most": most, "falling": falling}
-        if strength is not None:  # every step may be a new law
-            how["within"] = _closely(strength)
+        near, within = None, 0.0 if strength is None else _closely(strength)  # every step may be a new law
         if isinstance(strength, Arrivals):
             with suppress(search.UnreachableError):
-                about = search.smallest_factor(partial(spent, rough=True), target, **how)
-                how["near"] = about or None
-        return search.smallest_factor(spent, target, **how)
+                rough = partial(spent, rough=True)
+                near = search.smallest_factor(rough, target, most=most, falling=falling, within=within) or None
+        return search.smallest_factor(spent, target, most=most, falling=falling, within=within, near=near)
 
     if not live or network.channel.noise_std == 0 or limit <= _LEAST_NOISE:
         return scaled(searched(limit))
-    return scaled(_least_covered_or_not(network, scaled, searched, limit))
+    return scaled(_least_covered_or_not(network, claim, scaled, searched, limit))
 
 
 def _least_covered_or_not(
-    network: Network, scaled: Callable[[float], Network], searched: Callable[[float], float], limit: float
+    network: Network, claim: Claim, scaled: Callable[[float], Network], searched: Callable[[float], float], limit: float
 ) -> float:
     """The least factor that meets the targets live: ε jumps up at the noise that the receiver's no longer covers."""
 
     def lacking(factor: float) -> float:
-        return covering_noise(scaled(factor)) - network.channel.noise_std
+        return covering_noise(scaled(factor), claim) - network.channel.noise_std
 
     missed: search.UnreachableError | None = None
     try:
@@ -314,63 +332,65 @@ def _least_covered_or_not(
         return found
 
 
-def _what_would_do(network: Network, target: Floats, knob: Knob, *, per_device: bool, how: Mapping[str, Any]) -> str:
+def _what_would_do(network: Network, claim: Claim, target: Floats, adjust: Adjust, *, per_device: bool) -> str:
     """Changes with which live noise meets the targets, each of them tried; nothing where the grid is not in the way."""
-    std = np.array(network.devices.column("noise_std"))
-    if covering_noise(with_column(network, "noise_std", np.where(std > 0, std, 1.0))) <= network.channel.noise_std:
+    std, channel, found = np.array(network.devices.column("noise_std")), network.channel, list[str]()
+    noisy = with_column(network, "noise_std", np.where(std > 0, std, 1.0))
+    if covering_noise(noisy, claim) <= channel.noise_std:
         return ""
-    channel, found, uncredited = network.channel, list[str](), {**how, "credit_channel_noise": False}
 
-    def met(**changed: Any) -> Network | None:
+    def met(changed: Network, **claimed: Any) -> Network | None:
+        asked = replace(claim, credit_channel_noise=False, **claimed)
         with suppress(ValueError):
-            changed_network = replace(network, **changed)
-            return _met(changed_network, target, knob, per_device=per_device, how=uncredited, advise=False)
+            found = _met(changed, asked, target, adjust, per_device=per_device, advise=False)
+            return found if isinstance(found, Network) else changed
         return None
 
-    if (covered := met(channel=replace(channel, noise_std=_LOUD))) is not None:
-        found.append(f"channel.noise_std >= {up(covering_noise(covered))} (case c of the live-noise theorem)")
-    if channel.power_rule == "backoff" and met(channel=replace(channel, power_rule="truncate")) is not None:
+    if (covered := met(replace(network, channel=replace(channel, noise_std=_LOUD)))) is not None:
+        found.append(f"channel.noise_std >= {up(covering_noise(covered, claim))} (case c of the live-noise theorem)")
+    if (
+        channel.power_rule == "backoff"
+        and met(replace(network, channel=replace(channel, power_rule="truncate"))) is not None
+    ):
         found.append('power_rule = "truncate"')
-    if not network.neighbours.keeps_noise and met(neighbours=Neighbours.ZERO_OUT) is not None:
+    if not claim.neighbours.keeps_noise and met(network, neighbours=Neighbours.ZERO_OUT) is not None:
         found.append('neighbours = "zero-out"')
-    why = ALONE if network.neighbours.keeps_noise else GRID_REMOVED
+    why = ALONE if claim.neighbours.keeps_noise else GRID_REMOVED
     return f"; {why}: {' or '.join(found)} would do" if found else ""
 
 
-def _require_feasible_scores(network: Network, target: Floats) -> None:
+def _require_feasible_scores(network: Network, claim: Claim, target: Floats) -> None:
     """Raises where the scores of Scheme 2.1 or 2.2 alone cost more than a target."""
-    if not scheme_rules(network.scheme).scored:
+    if network.scheme.independent:
         return
-    spent = score_epsilon(network)
+    spent = score_epsilon(network, claim)
     k = int(np.argmax(spent / target))
     if spent[k] > target[k]:
         cost = f"which is what the scores cost at score_noise_std={scored(network.scheme).score_noise_std:g}"
-        advice = f", {cost}: raise it (account.budget.split, or --share, does)"
+        advice = f", {cost}: raise it (share, or --share, does)"
         raise search.UnreachableError(float(target[k]), float(spent[k]), advice) from None
 
 
-def _with_most_inferences(
-    network: Network, received: Aggregate, target: Floats, advice: Callable[[], str], *, live: bool
-) -> Network:
-    """As many inferences as the tightest target allows; an error where one is too many."""
-    one, slots = replace(network, inferences=1), replace(network, inferences=1).uses
-    if live:
-        require_supported(one)
-    once = device_epsilon(one, received)
+def _with_most_inferences(network: Network, claim: Claim, target: Floats, advice: Callable[[], str]) -> Claim:
+    """The claim with as many inferences as the tightest target allows; an error where one is too many."""
+    one, received = replace(claim, inferences=1), aggregate(network, claim)
+    require_supported(network, one)
+    slots, once = network.uses(one), device_epsilon(network, one, received)
     if np.any(once > target):
         k = int(np.argmax(once / target))
         spent = f"device {k} spends {up(once[k])} on it"
         raise ValueError(f"ε={full(target[k])} does not allow one inference: {spent}{advice()}")
-    stream = epsilon_after(replace(network, inferences=2), received)
+    situation = Situation(network, one, received, slots)
     # A stream is accounted for on a coarser grid than a single inference, rounded up: one fits all the same.
 
     def fits(number: int) -> bool:
-        if live and not supports_live(replace(network, inferences=number)):
+        if claim.live and not supports_live(network, replace(claim, inferences=number)):
             return False
-        return number == 1 or bool(np.all(stream(number * slots) <= target))
+        leak = at_server(situation.over(number * slots))
+        return number == 1 or bool(np.all(epsilon_at(leak, claim.delta) <= target))
 
     most = compose.most_inferences(fits)
-    return replace(network, inferences=most)
+    return replace(claim, inferences=most)
 
 
 def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
@@ -392,3 +412,70 @@ def most_feature(network: Network) -> Floats:
     with np.errstate(divide="ignore", invalid="ignore"):
         factor = np.sqrt(np.maximum(limit - noise, 0.0)) / transmitters.feature_norm
     return np.minimum(np.where(transmitters.feature_norm > 0, factor, np.inf), 1e6)
+
+
+def _with_odds(network: Network, claim: Claim, odds: float, prior: float) -> Network:
+    """The network with the least noise at which the odds of its worst device are at most `odds`; one factor for all."""
+    kappa = priors(prior)
+    if np.ndim(prior) or not prior < odds < 1:
+        raise ValueError(f"odds={odds} must be > prior={prior} and < 1: no noise makes a guess worse than its prior")
+
+    def gained(candidate: Network, *, rough: bool = False) -> Floats:
+        """The worst guess's gain over the prior, as a share of what it may be."""
+        found = device_odds(Question(candidate, claim), kappa, rough=rough)[0]
+        return (found - prior) / (odds - prior)
+
+    try:
+        profile, one = np.array(network.devices.noise_std), np.ones(network.devices.count)
+        return least_noise(network, claim, profile, one, gained)
+    except UnreachableError as error:
+        least = prior + error.smallest * (odds - prior)
+        asked = f"odds of {percent(odds)} at a prior of {percent(prior)}"
+        raise ValueError(f"{asked} cannot be met by adding noise: the least that can is {percent(least)}") from None
+
+
+# The least noise on the score that is tried, in units of its range: practically none.
+_LEAST = 2.0**-20
+
+
+def _with_score_noise(network: Network, claim: Claim, epsilon: float, share: float) -> Network:
+    """The network with the noise on its score that leaves the rest of ε to the features."""
+    scheme, name = network.scheme, network.scheme.name
+    if scheme.independent:
+        raise ValueError(f"scheme.name={name!r} has no score: share is for 2.1 and 2.2")
+    if not 0 < share < 1:
+        raise ValueError(f"share={share} must be > 0 and < 1: both score and feature need some of ε")
+    if scheme.needs_ranking_server:
+        return _with(network, _gaussian_noise(network, claim, epsilon) / float(np.sqrt(share)))
+    return _with(network, _decision_noise(network, claim, epsilon * share))
+
+
+def _with(network: Network, std: float) -> Network:
+    return replace(network, scheme=replace(scored(network.scheme), score_noise_std=std))
+
+
+def _gaussian_noise(network: Network, claim: Claim, epsilon: float) -> float:
+    """σ₀ = Δu √T/μ(ε), T inferences: at this noise the score may be published; with a margin for rounding."""
+    low, high = scored(network.scheme).score_range()
+    once = float(gaussian.noise_multiplier(epsilon, claim.delta))
+    return (high - low) * once * float(np.sqrt(network.uses(claim))) * (1 + 1e-12)
+
+
+def _decision_noise(network: Network, claim: Claim, target: float) -> float:
+    """The smallest σ₀ from which on the decision to transmit costs at most `target`.
+
+    The decision is a function of the noisy score, so the noise at which the score itself may be published suffices.
+    The search goes down from there to the first noise that is too small: the cost falls with σ₀ where η lies within
+    the range of scores, but first rises where η lies outside, since without noise all devices decide alike.
+    """
+    unit = scored(network.scheme).score_range().high
+
+    def excess(std: float) -> float:
+        return float(np.max(score_epsilon(_with(network, std), claim))) - target
+
+    good = _gaussian_noise(network, claim, target)
+    while good > unit * _LEAST and excess(good / 2) <= 0:
+        good /= 2
+    if good <= unit * _LEAST:
+        return good
+    return smallest_number(excess, good / 2, good)

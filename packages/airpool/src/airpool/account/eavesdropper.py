@@ -10,70 +10,44 @@ from typing import Any
 
 import numpy as np
 
-from airpool._support.arrays import Floats
 from airpool.account import errors
-from airpool.account.stream import spent_anew, spent_in_common
-from airpool.network import Network, scheme_rules
+from airpool.network import Claim, Network
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.law import Arrivals, alike
 from airpool.radio.link import Link, link_of
 
 
-def eavesdropped(network: Network, received: Aggregate, local: Floats, *, live: bool = False) -> Floats | None:
-    """ε of each device against `network.adversary.antennas` antennas elsewhere; None where there are none.
-
-        δ_T(ε) = E_a[δ_G(ε; √T·μ(a))],   μ² = (w C)²·a_k^H (Σ_j τ_jσ_j² a_j a_j^H)⁺ a_k
-
-    if a is the same in all T inferences; T draws of a are composed. Neither bounds the other: rare outages of those who
-    protect a device are no part of one draw, and some of a hundred. So the larger ε of the two.
-    With `knows_answer` a_j has more components: what the server receives of device j in the same draw.
-    Holds for: channels e_j ~ CN(0, c·I), independent, with one c for all devices; all channels stay as they are over
-    the inferences, or all are new in each.
-    Never above the local ε, which is all that is claimed for the cases of `why_local`.
-    """
-    if not network.adversary.antennas:
-        return None
-    if why_local(network, live=live) is not None:
-        return local
-    there = at_the_eavesdropper(network, received)
-    spent = spent_in_common(network, there)(network.uses)
-    if network.uses > 1:
-        spent = np.maximum(spent, spent_anew(network, there)(network.uses))
-    return np.minimum(spent, local)
-
-
-def at_the_eavesdropper(network: Network, received: Aggregate) -> Aggregate:
+def at_the_eavesdropper(network: Network, claim: Claim, received: Aggregate) -> Aggregate:
     """Observation of an eavesdropper elsewhere, from that of the server."""
-    arrivals = _arrivals(network, link_of(network))
+    arrivals = _arrivals(network, link_of(network), answered=claim.knows_answer)
     return replace(received, alone=False, extra=0.0, weakened=False, strength=arrivals, presence=arrivals.presence)
 
 
-def why_local(network: Network, *, live: bool = False) -> str | None:
+def why_local(network: Network, claim: Claim) -> str | None:
     """Reason why an eavesdropper elsewhere is granted the local ε, in words; None where others' noise counts."""
     channel = network.channel
     if channel.rules.separate:
         return "devices transmit one after the other"
     if channel.power_rule == "paper":
         return "under power_rule = paper the strength of a signal depends on its noise"
-    if scheme_rules(network.scheme).scored or not network.neighbours.keeps_noise:
+    if not network.scheme.independent or not claim.neighbours.keeps_noise:
         return "scores and removal are accounted for at the server alone"
-    if network.adversary.knows_answer and (why := errors.why_local(network)):
+    if claim.knows_answer and (why := errors.why_local(network)):
         return why  # as at the server, whose antennas count here
-    if network.slots.count > 1 and not network.adversary.knows_answer:
+    if network.slots.count > 1 and not claim.knows_answer:
         return "the number of slots depends on what the server received, and everyone hears it"
     if network.slots.count > 1 and not network.slots.redrawn and network.dropouts:
         return "devices that drop out may be others in every slot of one draw"
-    if live:
+    if claim.live:
         return "live noise that arrives unaligned needs a receiver noise, which an eavesdropper need not have"
-    if network.uses > 1 and min(network.devices.column("participation")) < 1:
+    if network.uses(claim) > 1 and min(network.devices.column("participation")) < 1:
         return "participation below 1 is not accounted for where channels stay the same"
     return None
 
 
-def _arrivals(network: Network, link: Link) -> Arrivals:
+def _arrivals(network: Network, link: Link, *, answered: bool) -> Arrivals:
     """The law of a_j: of every antenna Rayleigh, over the gain that the device inverts; after the server's antennas."""
     channel, count, antennas = network.channel, network.devices.count, network.adversary.antennas
-    answered = network.adversary.knows_answer
 
     def draw(number: int, rng: np.random.Generator) -> Any:
         v, sent = errors.at_the_server(network, link, (number, count), rng)

@@ -7,14 +7,13 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats, Integers
-from airpool.network import Network, scheme_rules
+from airpool.network import Network
 from airpool.privacy.law import Arrivals, Strength
 from airpool.privacy.sampled import MOST_DEVICES
 from airpool.radio import beam
-from airpool.radio.csi import misalign
 from airpool.radio.fading import Fading, path, sample_gains
 from airpool.radio.link import Link
-from airpool.radio.power import threshold, transmit
+from airpool.radio.power import misalign, threshold, transmit
 
 
 def why_local(network: Network) -> str | None:
@@ -25,7 +24,7 @@ def why_local(network: Network) -> str | None:
         return None
     if channel.power_rule == "paper":
         return "under power_rule = paper the strength of a signal depends on its noise"
-    if (channel.csi_error_std or several) and scheme_rules(network.scheme).ranked:
+    if (channel.csi_error_std or several) and network.scheme.needs_ranking_server:
         return "scheme 2.2 may select the devices whose noise is received most weakly"
     if several and network.devices.count > MOST_DEVICES and not beta(network):
         return f"several antennas are accounted for with up to {MOST_DEVICES} devices"
@@ -115,8 +114,8 @@ def at_the_server(
     """
     channel = network.channel
     gain, direction = antenna_gains(link, shape, channel.antennas, rng)
-    errors = {"csi_error_std": channel.csi_error_std, "phase_error_std": channel.phase_error_std}
-    off = misalign(gain, rng.standard_normal((3, *gain.shape)), **errors)
+    normals, csi = rng.standard_normal((3, *gain.shape)), channel.csi_error_std
+    off = misalign(gain, normals, csi_error_std=csi, phase_error_std=channel.phase_error_std)
     sent = transmit(link.transmitters, gain, gamma=link.gamma, rule=channel.power_rule, misalignment=off)
     assert sent.quadrature is not None
     return (sent.alignment + 1j * sent.quadrature)[..., None] * direction, sent.scale / link.gamma

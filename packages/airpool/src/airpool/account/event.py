@@ -10,8 +10,7 @@ from fractions import Fraction
 from typing import Any
 
 from airpool._support.arrays import Floats
-from airpool._support.rounding import shown
-from airpool.account.words import because, number, numbers
+from airpool._support.rounding import because, number, numbers, shown
 
 _UNITS = {"ms": Fraction(1, 1000), "s": Fraction(1), "min": Fraction(60), "h": Fraction(3600), "d": Fraction(86400)}
 
@@ -24,8 +23,8 @@ class Event:
     trusted. epsilon_object: what all devices together show of it, where several of them see it.
     reasons: by name, of each ε that is infinite. slots: the most of an inference, all of which count.
 
-    >>> from airpool import Network, guarantee
-    >>> stay = guarantee(Network.uniform(num_devices=12, noise_std=0.3), per_event=30).event
+    >>> from airpool import Claim, Network, guarantee
+    >>> stay = guarantee(Network.uniform(num_devices=12, noise_std=0.3), Claim(per_event=30)).event
     >>> stay.length, len(stay.assumptions), sorted(stay.to_json())[:3]
     ('30 inferences in a row', 2, ['assumptions', 'epsilon', 'epsilon_local'])
     >>> print(stay.words)

@@ -9,11 +9,13 @@ from math import ceil
 
 import numpy as np
 
-from airpool.account.games import game
-from airpool.account.guarantee import epsilon, epsilon_after
+from airpool._support.arrays import Floats
+from airpool.account.guarantee import device_epsilon
 from airpool.account.received import aggregate, supports_live
-from airpool.network import Network
+from airpool.account.views import Situation, at_server
+from airpool.network import Claim, Network, require_claim
 from airpool.privacy import compose
+from airpool.privacy.epsilon import epsilon as epsilon_at
 
 _MOST_GAUSSIAN = 2**40
 
@@ -43,10 +45,10 @@ class Lifetime:
         return 1 + (self.slots - self.cap) / self.mean
 
 
-def lifetime(network: Network, *, epsilon: float, mean_slots: float | None = None, live: bool = False) -> Lifetime:
-    """The slots of this network that a total budget ε of the worst device allows.
+def lifetime(network: Network, claim: Claim = Claim(), *, epsilon: float, mean_slots: float | None = None) -> Lifetime:
+    """The slots of this network that a total budget ε of the worst device allows, whatever inferences are claimed.
 
-    live: as in `guarantee`: of noise as devices draw it, as their ledgers count.
+    Ledgers count with `live`.
     Holds for: coins, scores and channel drawn anew in each slot.
     Edge cases: not even one slot fits → 0 slots; at most 2^24 are counted, or 2^40 where all noise is Gaussian.
 
@@ -57,32 +59,31 @@ def lifetime(network: Network, *, epsilon: float, mean_slots: float | None = Non
     >>> life.slots, life.at_least, round(life.on_average)
     (176, 11, 23)
     """
+    require_claim(claim)
     _check_redrawn(network)
     check_mean(network, mean_slots)
     if not 0 < epsilon < np.inf:
         raise ValueError(f"budget ε={epsilon:g} must be > 0 and finite")
-    one = replace(network.one_slot, inferences=2)
-    received = aggregate(one, live=live)
-    after = epsilon_after(one, received)
-    limit = compose.MOST_INFERENCES if game(one, received).gaussian is None else _MOST_GAUSSIAN
+    slot = _one_slot(network, claim)
+    limit = compose.MOST_INFERENCES if slot.once.gaussian is None else _MOST_GAUSSIAN
 
     def fits(slots: int) -> bool:
-        return (not live or supports_live(replace(one, inferences=slots))) and bool(np.all(after(slots) <= epsilon))
+        drawn = not claim.live or supports_live(slot.network, replace(claim, inferences=slots))
+        return drawn and bool(np.all(_spent(slot.over(slots)) <= epsilon))
 
     most = compose.most_inferences(fits, limit=limit)
     return Lifetime(epsilon, most, network.slots.count, mean_slots)
 
 
-def mean_epsilon(network: Network, mean_slots: float, *, live: bool = False) -> float:
-    """The ε that the network's inferences would spend at this mean number of slots: a figure, promised to no inference.
+def mean_epsilon(network: Network, claim: Claim, mean_slots: float) -> float:
+    """The ε that the claim's inferences would spend at this mean number of slots: a figure, promised to no inference.
 
     Rounded up to whole slots in all. Where one draw serves all slots the first one pays for all (ledger): the cap.
-    live: of noise as devices draw it.
     """
     check_mean(network, mean_slots)
     if not network.slots.redrawn:
-        return float(np.max(epsilon(network, aggregate(network, live=live))))
-    return stream_epsilon(network, ceil(network.inferences * mean_slots), live=live)
+        return float(np.max(device_epsilon(network, claim)))
+    return stream_epsilon(network, claim, ceil(claim.inferences * mean_slots))
 
 
 def check_mean(network: Network, mean_slots: float | None) -> None:
@@ -91,17 +92,24 @@ def check_mean(network: Network, mean_slots: float | None) -> None:
         raise ValueError(f"mean_slots={mean_slots:g} must be from 1 to {network.slots.count}, the most of an inference")
 
 
-def one_slot_mu(network: Network) -> float | None:
+def one_slot_mu(network: Network, claim: Claim = Claim()) -> float | None:
     """μ of the worst device in one slot; None where a slot is not one Gaussian against another."""
-    one = replace(network.one_slot, inferences=2)
-    played = game(one, aggregate(one))
-    return None if played.gaussian is None else float(np.max(played.worst(played.gaussian)))
+    once = _one_slot(network, claim).once
+    return None if once.gaussian is None else float(np.max(once.gaussian))
 
 
-def stream_epsilon(network: Network, slots: int, *, live: bool = False) -> float:
+def stream_epsilon(network: Network, claim: Claim, slots: int) -> float:
     """ε of the worst device over this number of slots, each with a draw of its own."""
-    one = replace(network.one_slot, inferences=max(slots, 1))
-    return float(np.max(epsilon_after(one, aggregate(one, live=live))(max(slots, 1))))
+    return float(np.max(_spent(_one_slot(network, claim).over(max(slots, 1)))))
+
+
+def _one_slot(network: Network, claim: Claim) -> Situation:
+    one, claim = network.one_slot, replace(claim, inferences=1)
+    return Situation(one, claim, aggregate(one, claim), 1)
+
+
+def _spent(situation: Situation) -> Floats:
+    return epsilon_at(at_server(situation), situation.claim.delta)
 
 
 def _check_redrawn(network: Network) -> None:

@@ -1,13 +1,22 @@
-"""Odds as data, and in words for a report: how often a guess at a secret is right (computed by odds.py)."""
+"""Odds of a network: how often a guess at a secret of one view, or of the object, is right (theory/guarantee.md §11).
+
+Each of the three ε has its odds, and so has an eavesdropper. Which of them bounds an attack is decided by what the
+attacker hears and by who shows the secret: what several views show is the object's (docs/proofs/odds.md).
+"""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, replace
+from typing import TYPE_CHECKING, Any, overload
 
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool._support.text_table import TextTable, runs_of
+from airpool._support.table import TextTable, runs_of
+from airpool.account.question import Question
+from airpool.account.received import aggregate
+from airpool.account.views import Situation, at_server, beside, elsewhere, of_object
+from airpool.network import Claim, Neighbours, Network, require_claim, require_network
+from airpool.privacy import odds as bounds
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -128,3 +137,63 @@ def table(odds: Odds) -> "Group":
 
     title, header, rows, note = _content(odds)
     return Group(Text(title, style="bold"), TextTable(header, rows), Text(f"\n{note}"))
+
+
+@overload
+def odds(network: Network, claim: Claim = ..., *, prior: float = 0.5) -> Odds: ...
+@overload
+def odds(network: Network, claim: Claim = ..., *, prior: Sequence[float]) -> tuple[Odds, ...]: ...
+
+
+def odds(network: Network, claim: Claim = Claim(), *, prior: float | Sequence[float] = 0.5) -> Odds | tuple[Odds, ...]:
+    """The largest probability that a guess is right, of every device and of the object; rounded up.
+
+    prior: of the best guess without the signals, ½ for a yes-or-no question; several give several `Odds`.
+    All inferences and slots show the same secret. Odds do not depend on the claim's neighbours, nor on its δ.
+
+    >>> from airpool import calibrate
+    >>> net = calibrate(Network.uniform(num_devices=12, clip_norm=1.0), epsilon=1.0)
+    >>> found = odds(net, prior=0.5)
+    >>> round(found.worst, 4), round(float(found.local[0]), 4), round(found.object, 4)
+    (0.6057, 0.8234, 0.9994)
+    """
+    require_network(network)
+    require_claim(claim)
+    found = odds_of(Question(network, claim), bounds.priors(prior))
+    return found[0] if np.ndim(prior) == 0 else found
+
+
+def zeroed(claim: Claim) -> Claim:
+    """The claim with the neighbours that odds are about: a zeroed feature."""
+    return claim if claim.neighbours is Neighbours.ZERO_OUT else replace(claim, neighbours=Neighbours.ZERO_OUT)
+
+
+def reported(question: Question) -> tuple[Odds, ...]:
+    """Odds of a report at the priors `REPORTED`."""
+    return odds_of(question, np.array(REPORTED))
+
+
+def odds_of(question: Question, prior: Floats) -> tuple[Odds, ...]:
+    """Odds at each prior: those of each view's leak, against a device whose feature is zeroed."""
+    situation = guessing(question)
+    device, local = (bounds.odds(view(situation), prior) for view in (at_server, beside))
+    every, heard = bounds.odds(of_object(situation), prior), elsewhere(situation)
+    there = None if heard is None else bounds.odds(heard, prior)
+    return tuple(
+        Odds(float(kappa), device[i], local[i], float(every[i, 0]), None if there is None else there[i])
+        for i, kappa in enumerate(prior)
+    )
+
+
+def guessing(question: Question, *, rough: bool = False) -> Situation:
+    """The situation of somebody who guesses: whatever neighbours ε is about, a feature is zeroed."""
+    network, claim = question.accounted, zeroed(question.claim)
+    same = not rough and question.claim.neighbours.keeps_noise
+    here = question.situation.here if same else aggregate(network, claim, rough=rough)
+    known = question.situation.kept if same and claim is question.claim else {}
+    return Situation(network, claim, here, network.uses(claim), guess=True, kept=known)
+
+
+def device_odds(question: Question, prior: Floats, *, rough: bool = False) -> Floats:
+    """Odds (priors, devices) from the sum, without the rest."""
+    return bounds.odds(at_server(guessing(question, rough=rough)), prior)

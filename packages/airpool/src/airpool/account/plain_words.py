@@ -1,17 +1,153 @@
 """Sentences of a statement, in plain words: each depends on the network's settings (numbers: periods.py)."""
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import Literal
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from math import inf
+from typing import Any, Literal
 
 import numpy as np
 
 from airpool._support.rounding import full
-from airpool.account.guesses import percent
-from airpool.account.periods import MOST, PROTECTED, WEAKLY, Period, level_by
-from airpool.account.reasons import in_plain_words
-from airpool.account.report import PrivacyReport, shown
-from airpool.network import Network, scheme_rules
+from airpool.account.assumptions import in_plain_words
+from airpool.account.odds import REPORTED, percent
+from airpool.account.report import PrivacyReport, number, shown
+from airpool.network import Claim, Network, NetworkError
+
+# Odds of a yes-or-no guess up to which a secret is called protected, and weakly protected; above MOST it is neither.
+PROTECTED, WEAKLY = 0.75, 0.95
+MOST = 10.0  # ε
+
+
+@dataclass(frozen=True)
+class Period:
+    """Leakage of every device over one period, all of whose inferences show the same secret.
+
+    epsilon, local: per device. odds, local_odds: (priors, devices), as of `guesses.REPORTED`. missing: why nothing is
+    known, and every number the largest that there is; "" elsewhere. reasons: by name, of each ε that is infinite.
+    static: ε of the worst device if a channel that is drawn anew each time stays as it is; None where that is no
+    question. selected: the same if the server chooses its moments by the channel. assumptions: of the period's report.
+    """
+
+    name: str
+    inferences: int
+    epsilon: tuple[float, ...]
+    local: tuple[float, ...]
+    object: float
+    odds: tuple[tuple[float, ...], ...]
+    local_odds: tuple[tuple[float, ...], ...]
+    object_odds: tuple[float, ...]
+    missing: str = ""
+    reasons: Mapping[str, str] = field(default_factory=dict)
+    static: float | None = None
+    selected: float | None = None
+    assumptions: tuple[str, ...] = ()
+
+    def to_json(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "inferences": self.inferences,
+            "epsilon": [number(each) for each in self.epsilon],
+            "epsilon_local": [number(each) for each in self.local],
+            "epsilon_object": number(self.object),
+            "epsilon_if_static": None if self.static is None else number(self.static),
+            "epsilon_if_selected": None if self.selected is None else number(self.selected),
+            "odds": {str(prior): each for prior, each in zip(REPORTED, self.odds, strict=True)},
+            "odds_local": {str(prior): each for prior, each in zip(REPORTED, self.local_odds, strict=True)},
+            "odds_object": {str(prior): each for prior, each in zip(REPORTED, self.object_odds, strict=True)},
+            "missing": self.missing,
+            "reasons": dict(self.reasons),
+        }
+
+
+def level(over: Period) -> str:
+    """The word for the worst device's protection over a period."""
+    return verdict(max(over.epsilon), max(over.odds[0]))
+
+
+def verdict(epsilon: float, odds: float) -> str:
+    """The word for a protection. odds: of a yes-or-no guess.
+
+    >>> verdict(2.0, 0.693), verdict(6.0, 0.9), verdict(12.6, 0.94)
+    ('protected', 'weakly protected', 'not protected')
+    """
+    if epsilon > MOST or odds > WEAKLY:
+        return "not protected"
+    return "protected" if odds <= PROTECTED else "weakly protected"
+
+
+def period(report: PrivacyReport, name: str, inferences: int) -> Period:
+    """One period. More inferences than can be composed, or than live noise serves, have no limit.
+
+    name: "" where only the verdict is asked for, without `static` and `selected`.
+    """
+    try:
+        found = report.over(inferences)
+        odds = found.odds
+        stays, chosen = (found.epsilon_if_static, found.epsilon_if_selected) if name else (None, None)
+    except ValueError as error:
+        if inferences == 1:
+            raise
+        none, sure = (inf,) * report.network.devices.count, (1.0,) * report.network.devices.count
+        both = (sure,) * len(REPORTED)
+        return Period(name, inferences, none, none, inf, both, both, (1.0,) * len(REPORTED), missing=str(error))
+    return Period(
+        name,
+        inferences,
+        tuple(map(float, found.epsilon)),
+        tuple(map(float, found.epsilon_local)),
+        found.epsilon_object,
+        tuple(tuple(map(float, each.device)) for each in odds),
+        tuple(tuple(map(float, each.local)) for each in odds),
+        tuple(each.object for each in odds),
+        reasons=found.reasons,
+        static=None if stays is None else float(np.max(stays)),
+        selected=None if chosen is None else float(np.max(chosen)),
+        assumptions=found.assumptions,
+    )
+
+
+def lasting(report: PrivacyReport, periods: Sequence[Period]) -> tuple[int, int]:
+    """Inferences of one secret that keep the worst device protected and weakly protected, up to the longest period's.
+
+    Each is searched for between what is known to keep it and what is known not to, the periods among it.
+    """
+    words = {each.inferences: level(each) for each in periods}
+
+    def most(*kept: str) -> int:
+        bad = min((n for n, word in words.items() if word not in kept), default=None)
+        good = max((n for n in words if bad is None or n < bad), default=0)
+        while good and bad is not None and bad - good > 1:
+            middle = min(2 * good, (good + bad) // 2)
+            words[middle] = level(period(report, "", middle))
+            good, bad = (middle, bad) if words[middle] in kept else (good, middle)
+        return good
+
+    return most("protected"), most("protected", "weakly protected")
+
+
+def level_by(inferences: int, lasting: tuple[int, int]) -> str:
+    """The word for so many inferences, from how long each protection lasts.
+
+    >>> level_by(1, (1, 10)), level_by(10, (1, 10)), level_by(11, (1, 10))
+    ('protected', 'weakly protected', 'not protected')
+    """
+    protected, weakly = lasting
+    return "protected" if inferences <= protected else "weakly protected" if inferences <= weakly else "not protected"
+
+
+def one_colluder_more(report: PrivacyReport) -> tuple[float, float]:
+    """ε and yes-or-no odds of the worst device against one device more that tells its noise; never below the server's.
+
+    Own noise alone counts where no other device is left, or where a secure sum refuses so many colluders.
+    """
+    once, local = report.odds[0], (float(np.max(report.epsilon_local)), float(np.max(report.odds[0].local)))
+    try:
+        more = report.again(replace(report.network, colluders=report.network.colluders + 1))
+        found = more.worst, more.odds[0].worst
+    except NetworkError:
+        found = local
+    return max(found[0], report.worst), max(found[1], once.worst)
+
 
 Bound = Literal["server", "one colluder more", "antennas", "own", "nothing"]
 _RARE = 1e-3  # δ above this is no rare exception
@@ -75,7 +211,7 @@ def in_short(periods: Sequence[Period], lasting: tuple[int, int], *, separate: b
 
 def leaves(network: Network) -> list[str]:
     """Everything that leaves a device, for the network's access, scheme and slots."""
-    access, rules = network.channel.rules, scheme_rules(network.scheme)
+    access, scheme = network.channel.rules, network.scheme
     slots = network.slots.count
     times = f"up to {slots} times, each time with fresh noise" if slots > 1 else "once"
     silent = [k for k, std in enumerate(network.devices.column("noise_std")) if not std]
@@ -100,13 +236,13 @@ def leaves(network: Network) -> list[str]:
             "All devices send over radio at the same moment. The signals add up in the air, and the server receives "
             "the sum. Radio can be received by anybody near enough."
         )
-    if rules.ranked:
+    if scheme.needs_ranking_server:
         lines.append(
             "Before that, each device sends a noisy score of how sure it is to a ranking server, which chooses."
         )
-    elif rules.scored:
+    elif not scheme.independent:
         lines.append("Whether a device sends depends on how sure it is of what it sees, by a score with noise.")
-    if any(p < 1 for p in network.devices.column("participation")) and not rules.scored:
+    if any(p < 1 for p in network.devices.column("participation")) and scheme.independent:
         lines.append("Whether a device takes part is drawn by lot, and does not depend on what it sees.")
     return lines
 
@@ -134,13 +270,13 @@ class Reader:
         return ", ".join(name for name, known in told.items() if known) or "nothing"
 
 
-def readers(network: Network) -> list[Reader]:
+def readers(network: Network, claim: Claim) -> list[Reader]:
     """Everyone who receives something, and the bound of each.
 
     Own noise covers whatever else is known: all that anyone receives of a device is made of its noisy signal.
     """
     access, antennas, count = network.channel.rules, network.adversary.antennas, network.devices.count
-    several, scored = network.slots.count > 1, scheme_rules(network.scheme).scored
+    several, scored = network.slots.count > 1, not network.scheme.independent
     rows: list[Reader] = []
 
     def row(name: str, receives: str, bound: Bound, *, answer: bool = True, noise: bool = False) -> None:
@@ -148,7 +284,7 @@ def readers(network: Network) -> list[Reader]:
 
     if not access.radio:
         # Who sends, and how many slots there are, can be seen from outside and may depend on what was seen.
-        shows = scored or several or not network.neighbours.keeps_noise
+        shows = scored or several or not claim.neighbours.keeps_noise
         row("the server", f"the sum, of {network.survivors} or more of {count} devices", "server")
         row("the server, with more devices than assumed on its side", "a device's own noisy numbers", "own", noise=True)
         row(
@@ -173,13 +309,13 @@ def readers(network: Network) -> list[Reader]:
         row("somebody with a receiver near one device", "perhaps this device's signal by itself", "own")
         if antennas:
             where = f"somebody elsewhere with {antennas} antenna{'s' * (antennas > 1)}"
-            if network.adversary.knows_answer:
+            if claim.knows_answer:
                 row(where, "a mixture of all signals, and perhaps the answer", "antennas")
             else:
                 row(f"{where}, never told the answer", "a mixture of all signals", "antennas", answer=False)
     if access.radio:
         row("another device, or whoever controls one", "what a radio receiver at its place does", "own", noise=True)
-    if scheme_rules(network.scheme).ranked:
+    if network.scheme.needs_ranking_server:
         row("the ranking server", "all noisy scores; counted in ε", "server")
     row("whoever reads the answer, without a device", "what is made from what the server receives", "server")
     return rows
@@ -192,7 +328,7 @@ def settings(network: Network, group: Sequence[int]) -> str:
     who = f"Device{'s' * (len(group) > 1)} {_listed(group)}"
     if len(group) == d.count > 1:
         who = f"All {d.count} devices alike"
-    takes = "" if scheme_rules(network.scheme).scored else f", takes part {percent(p)} of the time"
+    takes = f", takes part {percent(p)} of the time" if network.scheme.independent else ""
     return f"{who}: weight {weight:.4g}, size limit {clip:g}, noise {noise:.4g} on each number{takes}."
 
 
@@ -264,7 +400,7 @@ def unprotected(network: Network, periods: Sequence[Period]) -> list[str]:
     once = periods[0].reasons.get("epsilon_object")
     why = "" if once is None else f" It has no limit: {in_plain_words(once)}."
     lines = [f"What several devices see, such as what the object is. Its ε: {', '.join(each)}.{why}"]
-    hidden = network.cover_noise and not scheme_rules(network.scheme).scored
+    hidden = network.cover_noise and network.scheme.independent
     took_part = (
         "In the sum, noise hides who of the devices took part; a receiver near a device may see it."
         if hidden and access.radio
@@ -333,7 +469,7 @@ def duties(report: PrivacyReport, source: str) -> list[str]:
 
 def noise(report: PrivacyReport) -> str:
     """Whether ε is of noise as it is drawn."""
-    if report.live:
+    if report.claim.live:
         return "Numbers are for noise as running devices draw it."
     return (
         "Numbers are for ideal noise. Running devices draw theirs on a grid, which costs a little where ε is small, "
@@ -341,9 +477,9 @@ def noise(report: PrivacyReport) -> str:
     )
 
 
-def glossary(network: Network) -> list[str]:
+def glossary(network: Network, claim: Claim) -> list[str]:
     """The three numbers and the other words of the page."""
-    large = ", which is so large that even an ε of 0 promises little: go by the odds" if network.delta > _RARE else ""
+    large = ", which is so large that even an ε of 0 promises little: go by the odds" if claim.delta > _RARE else ""
     noise, own = (
         ("its own noise", "the same if only inferences in which the device sends are counted.")
         if network.channel.rules.separate
@@ -357,11 +493,11 @@ def glossary(network: Network) -> list[str]:
         "learnt. Up to about 1: little. Above 10: next to no protection. It grows with every inference.",
         f"ε, own signal: {own}",
         "ε, object: for what all devices see together. It is large by design.",
-        f"δ = {full(network.delta)}: ε may fail with about this probability{large}. “50 % becomes” needs no such "
+        f"δ = {full(claim.delta)}: ε may fail with about this probability{large}. “50 % becomes” needs no such "
         "exception: it is the most that any method of guessing reaches, whatever it knows beforehand.",
         f"Protected, on this page: a yes-or-no guess is right at most {percent(PROTECTED)} of the time; weakly: at "
         f"most {percent(WEAKLY)}; not protected: above, or ε is above {MOST:g}.",
-        f"Compared are two cases: {network.neighbours.words}",
+        f"Compared are two cases: {claim.neighbours.words}",
         "Inference: one question to the network, with one answer"
         + (f", in up to {network.slots.count} slots. ε counts all slots." if network.slots.count > 1 else "."),
     ]
@@ -380,7 +516,7 @@ def paper(report: PrivacyReport) -> str:
     by = f"{'the exact value' if sharp else 'a proven bound'}, {ours}"
     if network.slots.count > 1:
         by = f"{by}, of all slots"
-    if network.neighbours.keeps_noise:
+    if report.claim.neighbours.keeps_noise:
         return (
             f"{what} says {told}. That is about another question, whether a device is there at all, and does not "
             f"always hold; this page goes by {by}, for the two cases above."

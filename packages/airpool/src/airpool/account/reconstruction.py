@@ -4,7 +4,6 @@ Odds say how often a guess is right; this says how far the best estimate of the 
 shows r coordinates at distance μ shows each of them at μ/√r: at ε = 1 next to nothing of 64 (theory/guarantee.md §11).
 """
 
-from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -12,10 +11,11 @@ import numpy as np
 
 from airpool._support.arrays import Floats, checked
 from airpool.account.received import aggregate
-from airpool.account.stream import in_common
-from airpool.network import Neighbours, Network, require_network, scheme_rules
-from airpool.privacy import device, odds
+from airpool.account.views import stays
+from airpool.network import Claim, Neighbours, Network, require_claim, require_network
+from airpool.privacy import odds
 from airpool.privacy.aggregate import Aggregate, ratio
+from airpool.privacy.device import by_coin
 
 # Fisher information of a coordinate, times its variance, of a prior: Gaussian, and cos² on an interval.
 GAUSSIAN, COSINE = 1.0, float(np.pi**2 / 3 - 2)
@@ -44,20 +44,15 @@ class Reconstruction:
 
 
 def reconstruction(
-    network: Network,
-    *,
-    information: float = GAUSSIAN,
-    share: float = 1.0,
-    colluding: Sequence[int] = (),
-    live: bool = False,
+    network: Network, claim: Claim = Claim(), *, information: float = GAUSSIAN, share: float = 1.0
 ) -> Reconstruction:
-    """The error of the best estimate of each device's feature, over all inferences of the network; rounded down.
+    """The error of the best estimate of each device's feature, over all inferences of the claim; rounded down.
 
         MSE/variance ≥ E[1/(i + s·μ²/r)],    μ = √T·w C/√v given who takes part and gains; 1 in silence
 
     information: i, the Fisher information of a coordinate under the prior times its variance, at least 1.
     share: s, the mean of ‖z‖² under the prior over C². Coordinates have one variance.
-    live: of noise as devices draw it: what its grid may show beyond the law is given up in full.
+    Live: what the grid of the noise may show beyond the law is given up in full.
     Holds for: Scheme 1 (van Trees; clipping only takes information away). For a Gaussian prior, i = 1, and features
     that are never clipped it is attained, by the posterior mean.
     Edge cases: no noise → 0; scores say more about a feature than its signal: an error.
@@ -68,12 +63,13 @@ def reconstruction(
     (0.9989, 0.9867)
     """
     require_network(network)
-    if scheme_rules(network.scheme).scored:
+    require_claim(claim)
+    if not network.scheme.independent:
         raise ValueError(f"scheme {network.scheme.name} also shows scores: no least error is known for it")
     checked("information", information, allowed="must be >= 1", ok=lambda x: x >= 1)
     checked("share", share, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & np.isfinite(x))
-    network = replace(network, neighbours=Neighbours.ZERO_OUT)
-    received = aggregate(network, colluding=colluding, live=live)
+    claim = replace(claim, neighbours=Neighbours.ZERO_OUT, credit_channel_noise=False)
+    received, uses = aggregate(network, claim), network.uses(claim)
 
     def gained(mu: Floats) -> Floats:
         """Share of the variance that is known; it rises with μ."""
@@ -81,14 +77,14 @@ def reconstruction(
             known = 1 - 1 / (information + share * mu**2 / network.dimension)
         return np.where(mu > 0, known, 0.0)  # of silence: the prior's own variance
 
-    local = ratio(received.shift, np.sqrt(received.variance)) * np.sqrt(network.uses)
-    alone = gained(local) + network.uses * replace(received, alone=True, extra=0.0).misses
-    found = _expected(network, received, gained) + network.uses * received.misses
+    local = ratio(received.shift, np.sqrt(received.variance)) * np.sqrt(uses)
+    alone = gained(local) + uses * replace(received, alone=True, extra=0.0).misses
+    found = _expected(network, uses, received, gained) + uses * received.misses
     return Reconstruction(np.maximum(1 - np.minimum(found, alone), 0.0), np.maximum(1 - alone, 0.0), information, share)
 
 
-def _expected(network: Network, received: Aggregate, gained: odds.Rising) -> Floats:
+def _expected(network: Network, uses: int, received: Aggregate, gained: odds.Rising) -> Floats:
     """The mean of what is gained over draws of coins and channel, rounded up; 1 where one draw serves a stream."""
-    if network.uses > 1 and in_common(network, received):
+    if uses > 1 and stays(network, received):
         return np.ones(received.num_devices)
-    return odds.means_of(device.game(received, Neighbours.ZERO_OUT), [gained], network.uses)[0]
+    return odds.means_of(by_coin(received, Neighbours.ZERO_OUT), [gained], uses)[0]

@@ -1,22 +1,25 @@
 """The privacy report: ε of every device and of the object, with table, figure and JSON."""
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import cached_property
 from importlib import import_module
+from textwrap import fill
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool._support.rounding import full, shown, shown_below, up
-from airpool._support.text_table import TextTable, runs_of
+from airpool._support.rounding import because, full, number, numbers, shown, shown_below, up
+from airpool._support.table import TextTable, runs_of
 from airpool._support.version import __version__
+from airpool.account import assumptions as sentences
+from airpool.account import theorem1, whatif
 from airpool.account.event import Event
-from airpool.account.guesses import Odds, in_words
-from airpool.account.words import because, number, numbers
-from airpool.network import Network, network_plugins
-from airpool.paper.formulas import theorem1
+from airpool.account.odds import Odds, in_words, reported
+from airpool.account.question import Question
+from airpool.network import Claim, Network, network_plugins
+from airpool.privacy.leak import OverTime
 
 if TYPE_CHECKING:
     from rich.console import Group
@@ -33,14 +36,9 @@ class PrivacyReport:
     epsilon_local: per device, with no other device trusted.
     epsilon_object: all views change at once; feature privacy does not protect the object.
     epsilon_eavesdropper: per device, against the antennas of `network.adversary`; None where it has none.
-    paper: what the paper's Theorem 1 claims for one inference of the same network.
-    absent: computes `epsilon_if_absent`, which may take longer than all the rest.
-    static, selected, least, guesses: compute `epsilon_if_static`, `epsilon_if_selected`, `epsilon_at_least`, `odds`.
-    reasons: by name, of each ε that is infinite: why it is. event: ε of a stay of several inferences, where asked for.
-    live: whether ε accounts for noise that is really drawn, with what its grid costs, or for a mathematical Gaussian.
-    again: the report with other settings of the network, by name, all else equal; of a waveform, of inferences alone.
-        What computes can be pickled, as the report can.
-    colluding: devices known to collude, by index.
+    event: ε of a stay of several inferences, where asked for.
+    question: the network that transmits, and what every ε here rests on. leaks: by name, what each ε is computed from.
+    What takes longer than all the rest is computed on first use; the report can be pickled.
 
     >>> from airpool import guarantee
     >>> report = guarantee(Network.uniform(num_devices=12, noise_std=0.05))
@@ -54,28 +52,22 @@ class PrivacyReport:
     (True, ())
     >>> [round(each.worst, 3) for each in report.odds], report.as_event.inferences, report.to_json()["scheme"]
     ([0.685, 0.07], 1, '1')
+    >>> report.network.devices.count, report.claim.inferences, report.reasons, len(report.assumptions) > 5
+    (12, 1, {}, True)
+    >>> report.again(neighbours="replace").worst > report.worst, report.paper.epsilon.shape
+    (True, (12,))
     >>> report.statement(per_day=10).title
     'What this network gives away: 12 devices'
     """
 
-    network: Network
+    question: Question
+    leaks: Mapping[str, OverTime]
     epsilon: Floats
     epsilon_lower: Floats | None
     epsilon_local: Floats
     epsilon_object: float
-    paper: theorem1.Claim
-    assumptions: tuple[str, ...]
-    absent: Callable[[], tuple[float, ...]]
-    static: Callable[[], Floats | None]
-    selected: Callable[[], tuple[Floats, int | None] | None]
-    least: Callable[[], Floats | None]
-    guesses: Callable[[], tuple[Odds, ...]]
     epsilon_eavesdropper: Floats | None = None
-    live: bool = False
-    reasons: Mapping[str, str] = field(default_factory=dict)
     event: Event | None = None
-    again: Callable[..., "PrivacyReport"] | None = None
-    colluding: tuple[int, ...] = ()
 
     def __post_init__(self) -> None:
         for values in (self.epsilon, self.epsilon_lower, self.epsilon_local, self.epsilon_eavesdropper):
@@ -83,14 +75,42 @@ class PrivacyReport:
                 values.setflags(write=False)  # reports are shared
 
     @property
+    def network(self) -> Network:
+        """The network that transmits."""
+        return self.question.network
+
+    @property
+    def claim(self) -> Claim:
+        """What is claimed of it."""
+        return self.question.claim
+
+    @property
     def worst(self) -> float:
         """ε of the worst device."""
         return float(np.max(self.epsilon))
 
     @cached_property
+    def paper(self) -> theorem1.PaperClaim:
+        """What the paper's Theorem 1 claims for one inference of the same network."""
+        return theorem1.paper_claim(self.question.accounted, self.claim.delta)
+
+    @cached_property
+    def assumptions(self) -> tuple[str, ...]:
+        """One sentence for each assumption, in the order of printing."""
+        situation, carrier = self.question.situation, self.question.carrier
+        lines = sentences.assumptions(situation.network, self.claim, situation.here)
+        return lines if carrier is None else carrier.assumptions(self.network, lines)
+
+    @cached_property
+    def reasons(self) -> Mapping[str, str]:
+        """Why each ε is infinite that is, by name."""
+        situation, found = self.question.situation, {name: getattr(self, name, None) for name in self.leaks}
+        return sentences.reasons(situation.network, self.claim, situation.here, found)
+
+    @cached_property
     def epsilon_if_absent(self) -> tuple[float, ...]:
         """The worst device's ε if 0, 1, 2, ... others collude or drop out. Computed on first use."""
-        return self.absent()
+        return whatif.if_absent(self.question.situation, self.worst)
 
     @cached_property
     def epsilon_if_static(self) -> Floats | None:
@@ -98,11 +118,11 @@ class PrivacyReport:
 
         None for one inference, where nothing of the channel is random, or where `epsilon` is that already.
         """
-        return self.static()
+        return whatif.if_static(self.question.situation)
 
     @cached_property
     def _selected(self) -> tuple[Floats | None, int | None]:
-        return self.selected() or (None, None)
+        return whatif.if_selected(self.question.situation, self.epsilon) or (None, None)
 
     @property
     def epsilon_if_selected(self) -> Floats | None:
@@ -125,33 +145,37 @@ class PrivacyReport:
     @cached_property
     def epsilon_at_least(self) -> Floats | None:
         """ε of each device from below, over a stream too; None where no lower end is known. Computed on first use."""
-        return self.least()
+        carrier = self.question.carrier
+        if carrier is not None and not carrier.exact:
+            return None
+        return whatif.from_below(self.question.situation, self.epsilon_lower)
 
     @cached_property
     def odds(self) -> tuple[Odds, ...]:
         """Odds of a yes-or-no question, and of one of 40 (docs/theory/guarantee.md §11). Computed on first use."""
-        return self.guesses()
+        return reported(self.question)
 
     def over(self, inferences: int) -> "PrivacyReport":
         """The report of another number of inferences, all else equal."""
-        if inferences == self.network.inferences:
-            return self
-        if self.again is None:
-            raise ValueError(f"inferences={inferences} must be {self.network.inferences}: no other one is known")
-        return self.again(inferences=inferences)
+        return self if inferences == self.claim.inferences else self.again(inferences=inferences)
 
-    def statement(self, *, per_day: float = 100, **about: str) -> Any:
+    def again(self, network: Network | None = None, **changes: Any) -> "PrivacyReport":
+        """The report with these changes of its claim, or of another network, all else equal."""
+        return import_module("airpool.account.guarantee").answered(self.question.about(network, **changes))
+
+    def statement(self, *, per_day: float = 100, rate: str = "", source: str = "", digest: str = "") -> Any:
         """One page for non-experts, an `account.statement.Statement`: text by `str`, and `html`.
 
-        per_day: inferences a day. about: rate, source and digest, as of `account.statement.statement`.
+        per_day: inferences a day; rate: in words. source, digest: the network file's name and SHA-256.
         """
-        return import_module("airpool.account.statement").statement(self, per_day=per_day, **about)
+        page = import_module("airpool.account.statement")
+        return page.statement(self, per_day=per_day, rate=rate, source=source, digest=digest)
 
     @property
     def as_event(self) -> Event:
         """One stay that all inferences of this report see."""
-        net, values = self.network, (self.epsilon, self.epsilon_local, self.epsilon_object)
-        return Event(net.inferences, net.slots.count, *values, reasons=self.reasons)
+        values = self.epsilon, self.epsilon_local, self.epsilon_object
+        return Event(self.claim.inferences, self.network.slots.count, *values, reasons=self.reasons)
 
     @property
     def claimed_by(self) -> tuple[str, ...]:
@@ -159,13 +183,12 @@ class PrivacyReport:
         return tuple(each.name for each in network_plugins(self.network))
 
     def __repr__(self) -> str:
-        net = self.network
-        worst = f"epsilon <= {shown(self.worst)}, delta={full(net.delta)}, {net.neighbours}"
-        return f"PrivacyReport({net.devices.count} devices: {worst}, {net.inferences} inference(s){_slots(net)})"
+        claim, count = self.claim, self.network.devices.count
+        worst = f"epsilon <= {shown(self.worst)}, delta={full(claim.delta)}, {claim.neighbours}"
+        return f"PrivacyReport({count} devices: {worst}, {claim.inferences} inference(s){_slots(self)})"
 
     def _repr_html_(self) -> str:
         from airpool._support import notebook
-        from airpool.account.picture import compared
 
         table, notes = notebook.rows_of(_HEADER, _rows(self)), notebook.sentences(_notes(self, absent=False))
         drawn = compared(self.epsilon, self.epsilon_local, self.epsilon_object)
@@ -173,8 +196,7 @@ class PrivacyReport:
 
     def to_json(self, *, absent: bool = True) -> dict[str, Any]:
         """As plain data. absent: with `epsilon_if_absent`, else None in its place."""
-        network, paper = self.network, self.paper
-        shared = ("delta", "neighbours", "cover_noise", "colluders", "dropouts", "inferences")
+        network, claim, paper = self.network, self.claim, self.paper
         return {
             "epsilon": numbers(self.epsilon),
             "epsilon_lower": None if self.epsilon_lower is None else numbers(self.epsilon_lower),
@@ -189,10 +211,10 @@ class PrivacyReport:
             "reasons": dict(self.reasons),
             "event": None if self.event is None else self.event.to_json(),
             "odds": [each.to_json() for each in self.odds],
-            **{name: getattr(network, name) for name in shared},
+            **{name: getattr(claim, name) for name in ("delta", "neighbours", "inferences", "live")},
+            **{name: getattr(network, name) for name in ("cover_noise", "colluders", "dropouts")},
             "slots": network.slots.count,
             "scheme": network.scheme.name,
-            "live": self.live,
             "assumptions": list(self.assumptions),
             "claimed_by": list(self.claimed_by),
             "paper": {
@@ -211,10 +233,8 @@ class PrivacyReport:
         >>> with TemporaryDirectory() as folder:
         ...     guarantee(Network.uniform(num_devices=3)).plot(f"{folder}/epsilon.png")
         """
-        from airpool.account.picture import draw
-
         names = ("epsilon", "epsilon_local", "epsilon_object")
-        draw(path, self.network, {name: getattr(self, name) for name in names}, self.reasons, self.paper)
+        draw(path, self.network, self.claim, {name: getattr(self, name) for name in names}, self.reasons, self.paper)
 
 
 # A lower end that is further from ε than this share is printed.
@@ -223,22 +243,22 @@ _HEADER = ("device", "weight", "clip norm", "noise std", "participation", "ε de
 
 
 def _title(report: PrivacyReport) -> str:
-    network = report.network
-    times = f" over {network.inferences} inferences" if network.inferences > 1 else ""
-    times += _slots(network)
+    network, claim = report.network, report.claim
+    times = f" over {claim.inferences} inferences" if claim.inferences > 1 else ""
+    times += _slots(report)
     cover = ", cover noise" if network.cover_noise else ""
     access = f", {title}" if (title := network.channel.rules.title) else ""
     claimed = f", claimed by the plug-in {' and '.join(report.claimed_by)}" if report.claimed_by else ""
-    about = f"{network.neighbours} neighbours{access}{cover}, δ = {full(network.delta)}{times}"
+    about = f"{claim.neighbours} neighbours{access}{cover}, δ = {full(claim.delta)}{times}"
     return f"Privacy of each device: {about}{claimed}"
 
 
-def _slots(network: Network) -> str:
+def _slots(report: PrivacyReport) -> str:
     """Words on the cap: ε is that of all slots, however early the server stops."""
-    if network.slots.count == 1:
+    if (count := report.network.slots.count) == 1:
         return ""
-    each = " each" if network.inferences > 1 else ", one inference"
-    return f"{each} of up to {network.slots.count} slots"
+    each = " each" if report.claim.inferences > 1 else ", one inference"
+    return f"{each} of up to {count} slots"
 
 
 def _rows(report: PrivacyReport) -> list[tuple[str, ...]]:
@@ -275,7 +295,7 @@ def _notes(report: PrivacyReport, *, absent: bool) -> list[str]:
         notes.append(report.event.words)
     stays = report.epsilon_if_static
     if stays is not None and shown(float(np.max(stays))) != shown(report.worst):
-        uses = "inferences" if report.network.inferences > 1 else "slots"
+        uses = "inferences" if report.claim.inferences > 1 else "slots"
         notes.append(f"If the channel stays as it is over all {uses}: ε = {shown(float(np.max(stays)))}.")
     if report.epsilon_if_selected is not None:
         many, chosen = report.outages_if_selected, shown(float(np.max(report.epsilon_if_selected)))
@@ -285,7 +305,7 @@ def _notes(report: PrivacyReport, *, absent: bool) -> list[str]:
     if report.epsilon_eavesdropper is not None:
         why = because(report.reasons, "epsilon_eavesdropper")
         antennas, worst = report.network.adversary.antennas, float(np.max(report.epsilon_eavesdropper))
-        unknowing = "" if report.network.adversary.knows_answer else ", which does not learn the answer"
+        unknowing = "" if report.claim.knows_answer else ", which does not learn the answer"
         notes.append(
             f"An eavesdropper elsewhere with {antennas} antenna{'s' * (antennas > 1)}{unknowing}: "
             f"ε = {shown(worst)}{why}."
@@ -308,3 +328,72 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
     notes = _notes(report, absent=absent)
     text = Text("\n".join(["", *notes, "", "Holds if:", *(f"  - {line}" for line in _assumed(report))]))
     return Group(Text(_title(report), style="bold"), TextTable(_HEADER, _rows(report)), text)
+
+
+_WIDEST = 56  # characters of a line of the legend
+
+
+def draw(
+    path: str,
+    network: Network,
+    claim: Claim,
+    epsilons: Mapping[str, Any],
+    reasons: Mapping[str, str],
+    paper: theorem1.PaperClaim,
+) -> None:
+    """Writes the picture of a report's three ε and the paper's claim.
+
+    An infinite ε is an arrow at the upper end of the axis, a 0 one at its lower end.
+    """
+    from matplotlib.ticker import LogLocator, MaxNLocator, NullFormatter
+
+    from airpool._support.figures import BLUE, GREY, ORANGE, RED, figure
+
+    k, whole = np.arange(network.devices.count), np.full(network.devices.count, epsilons["epsilon_object"])
+    paper_name = "the paper's Theorem 1"
+    series = [
+        (whole, GREY, "D", "object: all views change", reasons.get("epsilon_object")),
+        (epsilons["epsilon_local"], ORANGE, "s", "local: nobody else trusted", reasons.get("epsilon_local")),
+        (paper.epsilon, RED, "x", f"{paper_name}: undefined" if paper.reason else paper_name, None),
+        (epsilons["epsilon"], BLUE, "o", f"device: exact, {claim.neighbours}", reasons.get("epsilon")),
+    ]
+    if paper.reason:  # undefined is not infinite: nothing is drawn of it
+        series[2] = (np.full(len(k), np.nan), *series[2][1:])
+    low, high = _limits([values for values, *_ in series])
+    with figure(path, height=4.4) as (_, axes):
+        axes.set_yscale("log")
+        axes.set_ylim(low, high)
+        for values, colour, marker, label, why in series:
+            there = np.isfinite(values) & (values > 0)
+            same = len(set(values[there].tolist())) == 1
+            known = f"{label}: ε = {shown(float(values[there][0]))}" if same else label
+            known += f"; ▲ infinite: {why}" if why else ""
+            axes.plot(k[there], values[there], marker, color=colour, label=fill(known, _WIDEST), markersize=5)
+            for end, at, arrow in ((np.isposinf(values), high, "^"), (values == 0, low, "v")):
+                axes.plot(k[end], np.full(int(end.sum()), at), arrow, color=colour, clip_on=False, markersize=7)
+        axes.yaxis.set_major_locator(LogLocator(subs=(1.0, 2.0, 5.0) if high < 1000 * low else (1.0,)))
+        axes.yaxis.set_major_formatter("{x:g}")
+        axes.yaxis.set_minor_formatter(NullFormatter())
+        axes.set_xlabel("device")
+        axes.set_ylabel(f"ε at δ = {full(claim.delta)}")
+        axes.xaxis.set_major_locator(MaxNLocator(integer=True))
+        axes.legend(loc="upper center", bbox_to_anchor=(0.5, -0.18), ncols=1)
+
+
+def compared(device: Floats, local: Floats, whole: float) -> str:
+    """A small drawing as HTML, without Matplotlib: ε of the worst device from the sum, local, and of the object."""
+    from airpool._support.figures import BLUE, GREY, ORANGE
+    from airpool._support.notebook import Dot, dots
+
+    worst = (("device, in the sum", device, BLUE), ("device, alone (local)", local, ORANGE), ("object", whole, GREY))
+    rows = [(label, float(np.max(values)), colour) for label, values, colour in worst]
+    return dots([Dot(label, value, f"ε = {shown(value)}", colour=colour) for label, value, colour in rows], axis="ε")
+
+
+def _limits(values: list[Floats]) -> tuple[float, float]:
+    """Ends of the axis with every finite ε between them, and a margin."""
+    all_values = np.concatenate(values)
+    inside = all_values[np.isfinite(all_values) & (all_values > 0)]
+    if not len(inside):
+        return 0.1, 10.0
+    return float(inside.min()) / 1.5, float(inside.max()) * 1.5

@@ -18,9 +18,8 @@ from airpool._support.page import Facts, Items, PageTable, Section, Text, page
 from airpool._support.rounding import full
 from airpool._support.version import __version__
 from airpool.account import plain_words as words
-from airpool.account.guesses import REPORTED, percent
-from airpool.account.periods import Period, lasting, one_colluder_more, period
-from airpool.account.plain_words import limit
+from airpool.account.odds import REPORTED, percent
+from airpool.account.plain_words import Period, lasting, limit, one_colluder_more, period
 from airpool.account.report import PrivacyReport
 from airpool.network import file as network_file
 
@@ -88,7 +87,7 @@ class Statement:
             Section("What is not protected", [Items(words.unprotected(network, periods))]),
             Section("What the operator must do", [Items(words.duties(report, self.source))]),
             Section("Under which conditions the numbers hold", [Items(_conditions(report, periods))]),
-            Section("The words", [Items(words.glossary(network))]),
+            Section("The words", [Items(words.glossary(network, self.report.claim))]),
         )
 
     @property
@@ -143,19 +142,19 @@ def statement(
     """
     if not 0 < per_day <= MOST_PER_DAY:
         raise ValueError(f"per_day={per_day:g} must be > 0 and <= {MOST_PER_DAY}")
-    if report.colluding:
-        named_ones = ", ".join(map(str, report.colluding))
+    if report.claim.colluding:
+        named_ones = ", ".join(map(str, report.claim.colluding))
         raise ValueError(
             f"colluding={named_ones}: a statement is about devices that may be honest; state the number of colluders "
             "in the network"
         )
     one = report.over(1)
     named = [("one inference", 1), ("one day", ceil(per_day)), ("one year", ceil(per_day * _DAYS))]
-    own = report.network.inferences
+    own = report.claim.inferences
     if own > 1:
         named.insert(1, ("the file's own number", own))
     periods = tuple(period(report, name, count) for name, count in named)
-    text = network_file.dump(report.network)
+    text = network_file.dump(report.network, report.claim)
     rate = rate or in_words(per_day)
     found = digest or sha256(text.encode()).hexdigest()
     return Statement(one, periods, rate, lasting(report, periods), source, found)
@@ -231,7 +230,7 @@ def bounds(report: PrivacyReport) -> list[tuple[words.Reader, float, float]]:
         "antennas": local if heard is None or guessed is None else (float(np.max(heard)), float(np.max(guessed))),
         "nothing": (0.0, REPORTED[0]),
     }
-    rows = words.readers(report.network)
+    rows = words.readers(report.network, report.claim)
     if any(each.bound == "one colluder more" for each in rows):
         found["one colluder more"] = one_colluder_more(report)
     return [(each, *found[each.bound]) for each in rows]

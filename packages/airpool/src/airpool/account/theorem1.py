@@ -3,19 +3,21 @@
 Not a valid bound. The exact counterpart is privacy.device.epsilon.
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool._support.arrays import Floats, failure_probability, not_negative
+from airpool._support.arrays import Floats, checked, failure_probability, not_negative
+from airpool._support.search import smallest_number
+from airpool.network import Network, require_network
 
 Tail = Literal["quadratic", "appendix", "statement", "bernstein"]
 
 
 @dataclass(frozen=True)
-class Claim:
+class PaperClaim:
     """The claim: ε_k ≤ `epsilon`[k] at δ̃_k = `delta`[k]. reason: why ε is inf, where it is."""
 
     epsilon: Floats
@@ -72,7 +74,7 @@ def claim(
     delta: float,
     delta_prime: float | None = None,
     tail: Tail = "quadratic",
-) -> Claim:
+) -> PaperClaim:
     """ε_k = ln(1 + p_k/(1−δ′)·(e^{c_k/√(μ̄−t)} − 1)),  δ̃_k = δ′ + p_k δ/(1−δ′),  c_k = γ w_k C_k √(2 ln(1.25/δ)).
 
     Differs from the truth: it takes the mean noise less a tail bound; its Gaussian formula is proved for ε ≤ 1 only;
@@ -96,10 +98,53 @@ def claim(
     claimed_delta = delta_prime + p * delta / (1 - delta_prime)
     if mean <= t:
         reason = f"undefined: the mean noise {mean:.3f} is below the slack t = {t:.3f}"
-        return Claim(np.full(w.shape, np.inf), claimed_delta, tail, t, reason)
+        return PaperClaim(np.full(w.shape, np.inf), claimed_delta, tail, t, reason)
     exponent = gaussian_epsilon(w * C / np.sqrt(mean - t), delta, beyond_proof=True)
     factor = p / (1 - delta_prime)
     with np.errstate(divide="ignore"):
         # ln(1 + f(e^x − 1)) = x + ln(f + (1 − f)e^−x), without overflow.
         epsilon = np.maximum(exponent + np.log(factor + (1 - factor) * np.exp(-exponent)), 0.0)
-    return Claim(np.where(p == 0, 0.0, epsilon), claimed_delta, tail, t)
+    return PaperClaim(np.where(p == 0, 0.0, epsilon), claimed_delta, tail, t)
+
+
+def paper_claim(network: Network, delta: float = 1e-5, *, tail: Tail = "quadratic") -> PaperClaim:
+    """The claim on this network, for one inference. tail: a form of its slack."""
+    d, gamma = network.devices, network.channel.gamma
+    factor = 1.0 if gamma == "auto" else gamma
+    return claim(
+        weight=[factor * weight for weight in d.column("weight")],
+        clip_norm=d.column("clip_norm"),
+        noise_std=d.column("noise_std"),
+        participation=d.column("participation"),
+        delta=delta,
+        tail=tail,
+    )
+
+
+def calibrate(network: Network, *, epsilon: float, delta: float = 1e-5) -> Network:
+    """The network with its noise scaled until the paper's Theorem 1 claims `epsilon` for its worst device.
+
+    For comparison with the paper's tables, which are made this way. Not a valid bound: `guarantee` has the exact ε.
+
+    >>> net = calibrate(Network.uniform(num_devices=12, participation=0.9), epsilon=10.0)
+    >>> round(net.devices.noise_std[0], 5)
+    0.01862
+    """
+    require_network(network)
+    epsilon = float(checked("epsilon", epsilon, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & (x < np.inf)))
+    start = np.array(network.devices.column("noise_std"))
+    if not np.any(start > 0):
+        raise ValueError("noise_std is 0 everywhere: nothing to scale")
+
+    def scaled(log_factor: float) -> Network:
+        noise_std = tuple((start * np.exp(log_factor)).tolist())
+        return replace(network, devices=replace(network.devices, noise_std=noise_std))
+
+    def beyond(log_factor: float) -> float:
+        claimed = float(np.max(paper_claim(scaled(log_factor), delta).epsilon))
+        return float(np.log(min(claimed, 1e300) / epsilon))
+
+    found = smallest_number(beyond, -40.0, 40.0)
+    if np.isinf(found):
+        raise ValueError(f"Theorem 1 claims no ε as small as {epsilon} for this network, whatever the noise")
+    return scaled(found)

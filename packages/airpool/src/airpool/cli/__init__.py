@@ -1,10 +1,10 @@
 """The command line: one module per command, loaded when the command is called. Each parses, calls and prints.
 
 options      shared options: those of a network            output           JSON, tables, progress
-training     of `airpool train`                            running          of the roles
-help         text of --help, in groups                     examples         at its end
+help         text of --help, in groups, with examples
 values       of options, for completion                    typed            errors in the words of the command line
-watched      the page of `airpool up --ui`
+
+Commands of the other packages are found by the entry points of the group airpool.commands.
 """
 
 import sys
@@ -77,18 +77,37 @@ MEANT = {
 }
 
 
+# Package → its commands, entry points of the group airpool.commands. All others are the library's own.
+PACKAGES = {
+    "airpool-lab": "attack bundle data demo fit radio reproduce sweep theory train",
+    "airpool-runtime": "air check device fleet keys ledger ranking server up",
+    "airpool-web": "ui",
+}
+_PACKAGE_OF = {name: package for package, names in PACKAGES.items() for name in names.split()}
+
 # Extras without which a command does nothing but print its help. What options ask for beyond them is found in the work.
 EXTRAS = {
-    **dict.fromkeys(("evaluate", "plan", "theory", "train"), ("models",)),
-    **dict.fromkeys(("up", "air", "server", "ranking"), ("runtime",)),
-    "demo": ("models", "plots"),
-    "ui": ("models", "runtime", "mesh"),
-    "fit": ("models", "plots", "camera"),
-    "design weights": ("models", "design"),
-    "design clipping": ("models",),
-    "bundle": ("models", "int8", "bundle"),
-    "reproduce": ("plots",),
+    **dict.fromkeys(("evaluate", "plan", "design clipping"), ("airpool[models]",)),
+    "design weights": ("airpool[models]", "airpool[design]"),
+    "fit": ("airpool[camera]",),
+    "bundle": ("airpool[int8]", "airpool-lab[bundle]"),
 }
+
+
+def load_command(name: str) -> Any:
+    """The Typer app of a command; None for an unknown one, and an ImportError for one whose package is missing."""
+    if name in COMMANDS and name not in _PACKAGE_OF:
+        return import_module(f"airpool.cli.{name}").app
+    from importlib.metadata import entry_points
+
+    for entry in entry_points(group="airpool.commands", name=name):  # of another package that is installed
+        return entry.load()
+    if name not in COMMANDS:
+        return None
+    from airpool._support.extras import install
+
+    package = _PACKAGE_OF[name]
+    raise ImportError(f"airpool {name} is a command of {package}: {install(package)}")
 
 
 class Commands(core.TyperGroup):
@@ -104,13 +123,13 @@ class Commands(core.TyperGroup):
         return list(COMMANDS)
 
     def get_command(self, ctx: Any, cmd_name: str) -> Any:
-        if cmd_name not in COMMANDS:
-            return None
         if self.listing:
             return core.TyperCommand(cmd_name, help=COMMANDS[cmd_name])
+        if (loaded := load_command(cmd_name)) is None:
+            return None
         from airpool.cli.help import dressed
 
-        command = typer.main.get_command(import_module(f"airpool.cli.{cmd_name}").app)
+        command = typer.main.get_command(loaded)
         command.name = cmd_name
         return dressed(command, cmd_name)
 

@@ -39,17 +39,23 @@ def audit(
         raise ValueError(f"--confidence {confidence:g} must be > 0 and < 1")
     if end not in ("high", "low"):
         raise ValueError(f"--score-end {end!r} must be high or low")
-    wanted.refuse_named_colluders()
-    net = wanted.network(**_shape(model))
+    net, claim = wanted.network(**_shape(model)), wanted.claim()
     chosen = _devices(device, net.devices.count)
     found = examined(
-        net, chosen, runs=runs, seed=seed, confidence=confidence, score=cast("End", end), progress=output.progress
+        net,
+        claim,
+        chosen,
+        runs=runs,
+        seed=seed,
+        confidence=confidence,
+        score=cast("End", end),
+        progress=output.progress,
     )
     chosen = list(found.games)
     # The figure of several games is that of the claim that is closest to being refuted, or furthest beyond.
     drawn = max(chosen, key=lambda k: found.games[k].epsilon_lower - (found.games[k].claimed_epsilon or 0.0))
     if plot is not None:
-        from airpool.evaluation.audit.tradeoff import plot as draw
+        from airpool.evaluation.audit.bound import plot as draw
 
         draw(found.games[drawn], plot)
     if json:
@@ -57,9 +63,9 @@ def audit(
         if len(chosen) == 1:  # one game: its numbers at the top
             whole = whole.pop("devices")[0] | whole | {"confidence": found.games[drawn].confidence}
             whole |= {"confidence_together": confidence}
-        output.print_json(whole | {"neighbours": net.neighbours, "seed": seed, "version": __version__})
+        output.print_json(whole | {"neighbours": claim.neighbours, "seed": seed, "version": __version__})
     else:
-        typer.echo(f"{len(chosen)} device{'s' * (len(chosen) > 1)}, {net.neighbours} neighbours, seed {seed}")
+        typer.echo(f"{len(chosen)} device{'s' * (len(chosen) > 1)}, {claim.neighbours} neighbours, seed {seed}")
         for k in chosen:
             typer.echo(f"Device {k}: {found.games[k]}")
             typer.echo(f"Device {k}, own noise alone (local ε): {found.alone[k]}")

@@ -27,7 +27,7 @@ def calibrate(
     prior: o.Prior = None,
     credit_channel_noise: o.CreditNoise = False,
     live: o.MetLive = False,
-    knob: Annotated[str, typer.Option(help="What to change: noise, weight, clip or inferences.")] = "noise",
+    adjust: Annotated[str, typer.Option(help="What to change: noise, weight, clip or inferences.")] = "noise",
     per_device: Annotated[
         bool, typer.Option("--per-device", help="Share the noise out by what each device's own target needs.")
     ] = False,
@@ -45,52 +45,46 @@ def calibrate(
     run needs --live: noise of real devices that arrives unaligned has to be louder.
     """
     quick()
-    from airpool.account.calibrated_odds import calibrate_odds
     from airpool.account.calibration import calibrate as calibrated
     from airpool.account.guarantee import guarantee
+    from airpool.network import Claim
     from airpool.network import file as network_file
 
-    turned: Any = knob
-    adversary: Any = {"colluding": wanted.colluding, "credit_channel_noise": credit_channel_noise, "live": live}
-    wanted, event = _over_event(wanted, event_of(per_event, stay, every), knob)
+    turned: Any = adjust
+    event = event_of(per_event, stay, every)
+    if event is not None:
+        wanted.refuse(("inferences",), "--per-event says how many inferences share the ε")
+    net = _runnable(wanted.network())
+    claim = wanted.claim(live=live, credit_channel_noise=credit_channel_noise, per_event=event)
+    if claim.per_event is not None and adjust == "inferences":
+        raise ValueError("--adjust inferences finds how many inferences share the ε: leave out --per-event and --stay")
+    if prior is not None and odds is None:
+        raise ValueError("--prior needs --odds")
+    if odds is not None and (epsilon is not None or per_device or adjust != "noise"):
+        raise ValueError("--odds sets one factor on the noise: leave out --epsilon, --adjust and --per-device")
+    guess = 0.5 if prior is None else prior
     with progress("calibrating"):
-        if odds is None:
-            if prior is not None:
-                raise ValueError("--prior needs --odds")
-            met = calibrated(
-                _runnable(wanted.network()), epsilon=epsilon, knob=turned, per_device=per_device, **adversary
-            )
+        met = calibrated(net, claim, epsilon=epsilon, odds=odds, prior=guess, adjust=turned, per_device=per_device)
+        if isinstance(met, Claim):
+            aimed = net.devices.epsilon if epsilon is None else epsilon
+            net, claim = replace(net, devices=replace(net.devices, epsilon=aimed)), met
         else:
-            if epsilon is not None or per_device or knob != "noise":
-                raise ValueError("--odds sets one factor on the noise: leave out --epsilon, --knob and --per-device")
-            met = calibrate_odds(
-                _runnable(wanted.network()), odds=odds, prior=0.5 if prior is None else prior, **adversary
-            )
-        report = guarantee(met, **adversary)
-        report = replace(report, event=report.as_event) if event else report
+            net = met
+        report = guarantee(net, claim)
     if out is not None:
-        network_file.write(met, out)
-    d = met.devices
-    columns: Any = {"noise_std": d.noise_std, "weight": d.weight, "clip_norm": d.clip_norm, "target": d.epsilon}
-    show(report, json=json, plot=plot, **columns)
+        network_file.write(net, out, claim)
+    d = net.devices
+    columns = {"noise_std": d.noise_std, "weight": d.weight, "clip_norm": d.clip_norm, "target": d.epsilon}
+    show(report, columns, json=json, plot=plot)
     if not json:
         say_written({"Network file": out})
-
-
-def _over_event(wanted: o.NetworkOptions, event: int | None, knob: str) -> tuple[o.NetworkOptions, bool]:
-    """The options with the inferences of an event, whose ε they share; and whether there is one."""
-    if event is None:
-        return wanted, False
-    wanted.refuse(("inferences",), "--per-event says how many inferences share the ε")
-    if knob == "inferences":
-        raise ValueError("--knob inferences finds how many inferences share the ε: leave out --per-event and --stay")
-    return replace(wanted, given={**wanted.given, "inferences": event}), True
 
 
 def _runnable(net: "Network") -> "Network":
     """The network, unless a secure sum has not as many devices, slots or colluders: it would be calibrated in vain."""
     if net.channel.rules.majority:
-        from airpool.runtime.secure.group import terms_of
+        from airpool.protocol.traffic import require_limits
 
-        terms_of(replace(net, devices=replace(net.devices, noise_std=0.0)))  # its noise is yet to be found
+        count = net.devices.count
+        require_limits(count, count - net.dropouts, net.colluders, net.slots.count)
     return net

@@ -1,6 +1,7 @@
 """`airpool epsilon`: what each device leaks."""
 
 import sys
+from collections.abc import Mapping
 from importlib.util import LazyLoader, find_spec, module_from_spec
 from math import inf
 from pathlib import Path
@@ -13,8 +14,9 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, progress, say_written
 
 if TYPE_CHECKING:
+    from airpool.account.exchange import Exchange
     from airpool.account.guarantee import PrivacyReport
-    from airpool.network import Network
+    from airpool.network import Claim, Network
 
 app = typer.Typer(add_completion=False)
 
@@ -58,31 +60,25 @@ def epsilon(
         quick()
         from airpool.account.guarantee import guarantee
 
-        net, colluding, event = wanted.network(), wanted.colluding, event_of(per_event, stay, every)
-        if mean_slots is not None or budget_epsilon is not None:
-            wanted.refuse_named_colluders()
+        event = event_of(per_event, stay, every)
+        net = wanted.network()
+        claim = wanted.claim(live=live, credit_channel_noise=credit_channel_noise, per_event=event)
         if prior is not None and not odds:
             raise ValueError("--prior needs --odds")
         if odds:
             if units or any(each is not None for each in (mean_slots, budget_epsilon, plot, event)):
                 others = "--mean-slots, --budget-epsilon, --units, --per-event and --plot"
                 raise ValueError(f"--odds prints no ε: leave out {others}")
-            _show_odds(
-                net,
-                0.5 if prior is None else prior,
-                colluding=colluding,
-                credit=credit_channel_noise,
-                live=live,
-                json=json,
-            )
+            _show_odds(net, claim, 0.5 if prior is None else prior, json=json)
             return
-        how: Any = {"colluding": colluding, "credit_channel_noise": credit_channel_noise, "live": live}
-        report = guarantee(net, **how, per_event=event)
-        over, lines = over_time(net, mean_slots, budget_epsilon, live=live)
+        report = guarantee(net, claim)
+        over, lines = over_time(net, claim, mean_slots, budget_epsilon)
         if units:
-            over["units"], line = in_units(net, **how)
+            from airpool.account.exchange import exchange
+
+            over["units"], line = in_units(exchange(net, claim))
             lines.append(line)
-    show(report, absent=absent, json=json, plot=plot, **over)
+    show(report, over, absent=absent, json=json, plot=plot)
     if not json:
         for line in lines:
             typer.echo(line)
@@ -103,7 +99,7 @@ def event_of(per_event: int | None, stay: str | None, every: str | None) -> int 
 
 
 def over_time(
-    net: "Network", mean_slots: float | None, budget_epsilon: float | None, *, live: bool = False
+    net: "Network", claim: "Claim", mean_slots: float | None, budget_epsilon: float | None
 ) -> tuple[dict[str, Any], list[str]]:
     """As data and as sentences: the ε that a mean number of slots would spend, and the slots that a budget allows."""
     from airpool._support.rounding import full, shown
@@ -112,9 +108,9 @@ def over_time(
     data: dict[str, Any] = {}
     lines: list[str] = []
     if mean_slots is not None:
-        spent = mean_epsilon(net, mean_slots, live=live)
+        spent = mean_epsilon(net, claim, mean_slots)
         data["mean"] = {"slots": mean_slots, "epsilon": spent, "promised": False}
-        each = f"{net.inferences} inferences" if net.inferences > 1 else "an inference"
+        each = f"{claim.inferences} inferences" if claim.inferences > 1 else "an inference"
         lines.append(
             f"Figure, no promise: {each} of {mean_slots:g} slots on average would spend ε = {shown(spent)}. "
             "Promised is the cap above."
@@ -122,7 +118,7 @@ def over_time(
     if budget_epsilon is not None:
         if not 0 < budget_epsilon < inf:
             raise ValueError(f"--budget-epsilon {budget_epsilon:g} must be > 0 and finite")
-        life = lifetime(net, epsilon=budget_epsilon, mean_slots=mean_slots, live=live)
+        life = lifetime(net, claim, epsilon=budget_epsilon, mean_slots=mean_slots)
         data["budget"] = {
             "epsilon": budget_epsilon,
             "slots": life.slots,
@@ -138,15 +134,13 @@ def over_time(
     return data, lines
 
 
-def in_units(net: "Network", **how: Any) -> tuple[dict[str, Any], str]:
+def in_units(spent: "Exchange") -> tuple[dict[str, Any], str]:
     """As data and as a sentence: the spending in the units of other accountants (docs/howto/neighbours.md)."""
     import numpy as np
 
-    from airpool._support.rounding import up
-    from airpool.account.exchange import ORDERS, exchange
-    from airpool.account.words import numbers
+    from airpool._support.rounding import numbers, up
+    from airpool.account.exchange import ORDERS
 
-    spent = exchange(net, **how)
     data = {"gdp": numbers(spent.gdp), "zcdp": numbers(spent.zcdp), "gaussian": spent.gaussian}
     data["missed"] = numbers(spent.missed)
     data["rdp"] = {"orders": list(ORDERS), "worst": numbers(np.max(spent.rdp(), axis=0))}
@@ -157,19 +151,17 @@ def in_units(net: "Network", **how: Any) -> tuple[dict[str, Any], str]:
     return data, f"For other accountants, worst device: μ = {mu} (GDP), ρ = {rho} (zCDP){loose}.{live}"
 
 
-def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, live: bool, json: bool) -> None:
+def _show_odds(net: "Network", claim: "Claim", prior: float, *, json: bool) -> None:
     """The odds of every device as JSON or as a table."""
     import numpy as np
     from rich.console import Console
 
     from airpool._support.rounding import shown_below
-    from airpool.account.guesses import table
-    from airpool.account.odds import odds
+    from airpool.account.odds import odds, table
     from airpool.account.reconstruction import reconstruction
-    from airpool.network import scheme_rules
 
-    found = odds(net, prior, colluding=colluding, credit_channel_noise=credit, live=live)
-    close = None if scheme_rules(net.scheme).scored else reconstruction(net, colluding=colluding, live=live)
+    found = odds(net, claim, prior=prior)
+    close = reconstruction(net, claim) if net.scheme.independent else None
     if json:
         error = None if close is None else close.to_json()
         print_json(found.to_json() | {"reconstruction": error, "version": __version__})
@@ -181,10 +173,12 @@ def _show_odds(net: "Network", prior: float, *, colluding: Any, credit: bool, li
         Console().print(f"Error of the best estimate of a whole feature, as a share of its variance: {error}.")
 
 
-def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool | None = None, **extra: Any) -> None:
+def show(
+    report: "PrivacyReport", extra: Mapping[str, Any], *, json: bool, plot: Path | None, absent: bool | None = None
+) -> None:
     """A report as JSON or as a table, and its figure where one is wanted.
 
-    absent: with `epsilon_if_absent`; None: only where all devices are equal, where it takes no time.
+    extra: for its JSON. absent: with `epsilon_if_absent`; None: only where all devices are equal, in no time.
     """
     if absent is None:
         names = ("weight", "clip_norm", "noise_std", "participation", "power_dbm", "path_loss_db")
@@ -194,7 +188,7 @@ def show(report: "PrivacyReport", *, json: bool, plot: Path | None, absent: bool
     if json:
         with progress("writing the report"):
             data = report.to_json(absent=absent)
-        print_json(data | extra)
+        print_json({**data, **extra})
         return
     from rich.console import Console
 

@@ -1,8 +1,9 @@
 """`airpool evaluate`: accuracy, energy and ε of a network."""
 
 from collections.abc import Callable, Mapping
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, cast
 
 import typer
 
@@ -13,6 +14,7 @@ from airpool.network import Network
 if TYPE_CHECKING:
     from airpool.evaluation.objects import EncodedObjects
     from airpool.models.model import Model
+    from airpool.protocol.inference import Baseline
 
 app = typer.Typer(add_completion=False)
 
@@ -46,9 +48,8 @@ def evaluate(
     Scheme 2.1 with --latents, --participation is what the server expects.
     """
     from airpool._support.table import one_row, writer_for
-    from airpool.account.budget import calibrated
-    from airpool.account.guarantee import guarantee
     from airpool.evaluation.evaluate import evaluate as evaluated
+    from airpool.evaluation.settings import scaled
     from airpool.models.pretrained import load
 
     if out is not None:
@@ -62,17 +63,22 @@ def evaluate(
         if codec is None and known is not None:
             codec = known.codecs[0]
         shape, encoded = _objects(known, codec, latents=latents, views=views, split=split)
-    net = wanted.network(**shape)
+    net, claim = wanted.network(**shape), wanted.claim()
     wanted.check_dimension(net, shape["dimension"], f"the codec {codec}" if latents is None else str(latents))
     if epsilon is not None:
         with progress("calibrating"):
-            net = calibrated(net, epsilon=epsilon, accounting=accounting, share=share, colluding=wanted.colluding)
-    how: Any = {"instead": baseline, "trials": trials, "seed": seed}
-    if wanted.colluding:
-        how["report"] = guarantee(net, colluding=wanted.colluding)
+            net = scaled(net, replace(claim, per_event=None), epsilon=epsilon, accounting=accounting, share=share)
     objects, cameras = encoded(net, wanted.given.get("participation"))
     with progress("transmitting", total=len(objects.labels) * max(trials, 0)) as advance:
-        result = evaluated(objects, net, on_inferences=advance, **how)
+        result = evaluated(
+            objects,
+            net,
+            claim,
+            instead=cast("Baseline | None", baseline),
+            trials=trials,
+            seed=seed,
+            on_inferences=advance,
+        )
     record = {**result.record(), "accounting": accounting, "codec": codec, "split": split, "cameras": cameras}
     if out is not None:
         one_row(record, function="airpool evaluate").write(out)
@@ -85,12 +91,11 @@ def _objects(
 ) -> "tuple[dict[str, int], Callable[[Network, Any], tuple[EncodedObjects, str | None]]]":
     """Devices and dimension of the objects; and for a network and its expected participation, the objects as it
     transmits them, with a note where the model's sensors do not fit its devices."""
-    from airpool.evaluation import own_objects
-    from airpool.evaluation.objects import held_out
+    from airpool.evaluation.objects import held_out, of_latents, of_views
     from airpool.models.codecs.codec import SUFFIX
     from airpool.models.codecs.codec import load as load_codec
     from airpool.models.latents import read, read_views
-    from airpool.models.vision.outside import check_views
+    from airpool.models.vision.features import check_views
 
     if latents is not None and views is not None:
         raise ValueError("give --latents or --views, not both")
@@ -105,7 +110,7 @@ def _objects(
         server = own.server if own is not None else lambda _: objects.decoder
         _, devices, dimension = objects.latents.shape
         shape = {"devices": devices, "dimension": dimension}
-        return shape, lambda net, given: (own_objects.of_latents(objects, net, server, participation=given), None)
+        return shape, lambda net, given: (of_latents(objects, net, server, participation=given), None)
     if own is not None and views is None and own.reads != "posterior":
         raise ValueError("--codec FILE decodes --latents of your own; the shipped latents belong to the shipped codecs")
     if views is not None:
@@ -117,7 +122,7 @@ def _objects(
         except ValueError as error:
             raise ValueError(f"{views}: {error}") from None
         shape = {"devices": seen.shape[1], "dimension": model.codec(codec).dimension}
-        return shape, lambda net, _: (own_objects.of_views(seen, labels, net, model, codec=codec), None)
+        return shape, lambda net, _: (of_views(seen, labels, net, model, codec=codec), None)
     which: Any = split
 
     def shipped(net: Network, _: Any) -> "tuple[EncodedObjects, str | None]":
@@ -128,7 +133,7 @@ def _objects(
 
 
 def _print(record: Mapping[str, Any]) -> None:
-    from airpool.evaluation.in_words import facts
+    from airpool.evaluation.evaluate import facts
 
     print_table(("", ""), facts(record).items())
     if record["cameras"] is not None:

@@ -3,7 +3,7 @@
 import inspect
 import tomllib
 from collections.abc import Callable, Mapping
-from dataclasses import MISSING, dataclass, field, fields, make_dataclass
+from dataclasses import MISSING, dataclass, field, fields, make_dataclass, replace
 from pathlib import Path
 from typing import Annotated, Any, get_args
 
@@ -11,11 +11,7 @@ import typer
 
 from airpool.cli.output import file_to_write
 from airpool.evaluation.settings import put
-from airpool.network import (
-    SCHEMES,
-    Network,
-    ScoreRule,
-)
+from airpool.network import SCHEMES, Claim, Network, ScoreRule
 from airpool.network import file as network_file
 from airpool.network.fading import LAWS
 
@@ -104,10 +100,6 @@ def _gamma(text: str) -> Any:
         raise typer.BadParameter(f"{text!r} must be auto or a number") from None
 
 
-def _words(kind: Any) -> str:
-    return ", ".join(get_args(kind))
-
-
 # Group in --help → option → type, help. Where each stands in the network file: settings.KEYS.
 _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
     "Devices (a number for all, or 1,2,3)": {
@@ -148,7 +140,7 @@ _GROUPS: dict[str, dict[str, tuple[Any, str]]] = {
     "Scheme": {
         "scheme": (str, f"Who transmits: {', '.join(SCHEMES.builtin)}, or a plug-in's scheme."),
         "score": (str, "Uncertainty score: shannon (entropy) or min (min-entropy)."),
-        "score_rule": (str, f"How the score is bounded: {_words(ScoreRule)} (docs/theory/selection.md)."),
+        "score_rule": (str, f"How the score is bounded: {', '.join(get_args(ScoreRule))} (docs/theory/selection.md)."),
         "score_bound": (float, "Bound Γ on the score, in bits."),
         "score_noise_std": (float, "Standard deviation of the score's noise."),
         "threshold": (float, "Scheme 2.1: largest noisy score that transmits."),
@@ -194,7 +186,7 @@ def _flag(group: str, name: str, kind: Any, text: str) -> Any:
 
 @dataclass(frozen=True)
 class NetworkOptions:
-    """A network on the command line: a file, options that override it, and devices that are known to collude."""
+    """A network and a claim on the command line: a file, options that override it, and devices known to collude."""
 
     path: Path | None
     given: Mapping[str, Any]
@@ -210,7 +202,7 @@ class NetworkOptions:
                 raise ValueError(
                     f"--devices {given['devices']} contradicts the {base.devices.count} devices of {self.path}"
                 )
-            data = network_file.upgraded(tomllib.loads(self.path.read_text("utf-8")))
+            data = tomllib.loads(self.path.read_text("utf-8"))
         for name, value in given.items():
             put(data, name, value)
         lengths = {len(value) for value in self.given.values() if isinstance(value, list)}
@@ -220,13 +212,21 @@ class NetworkOptions:
             raise ValueError("give --devices K or --network FILE")
         return network_file.build(data)
 
+    def claim(self, *, live: bool = False, credit_channel_noise: bool = False, per_event: int | None = None) -> Claim:
+        """What is asked of the network: the file's claim, and what the command line says otherwise."""
+        base = Claim() if self.path is None else network_file.read_claim(self.path)
+        more = {"live": live, "credit_channel_noise": credit_channel_noise, "colluding": self.colluding}
+        given = {f.name: self.given[f.name] for f in fields(Claim) if f.name in self.given}
+        given |= {name: value for name, value in more.items() if value}
+        return replace(base, **given, **({} if per_event is None else {"per_event": per_event}))
+
     def refuse(self, names: tuple[str, ...], why: str) -> None:
         """Raises an error if an option is given that the command cannot honour."""
         if unwanted := [name for name in names if name in self.given]:
             raise ValueError(f"--{unwanted[0].replace('_', '-')} cannot be given here: {why}")
 
     def refuse_named_colluders(self) -> None:
-        if self.colluding:
+        if self.claim().colluding:
             raise ValueError("--colluders takes a number here: the result holds whichever devices collude")
 
     def check_dimension(self, net: Network, needed: int, by: str) -> None:

@@ -13,7 +13,7 @@ import typer
 
 from airpool._support import files
 from airpool._support.progress import always as progress
-from airpool._support.text_table import TextTable, wrapped
+from airpool._support.table import TextTable, wrapped
 
 __all__ = ["file_to_write", "folder_to_write", "print_json", "print_plainly", "print_table", "progress", "say_written"]
 

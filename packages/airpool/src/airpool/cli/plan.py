@@ -2,6 +2,7 @@
 slots and threshold for a total budget."""
 
 import shlex
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
@@ -12,7 +13,7 @@ from airpool.cli.output import file_to_write, print_json, print_table, progress,
 
 if TYPE_CHECKING:
     from airpool.evaluation.plan import LifePlan, Plan
-    from airpool.network import Network
+    from airpool.network import Claim, Network
 
 app = typer.Typer(add_completion=False)
 
@@ -52,33 +53,32 @@ def plan(
     Accuracy is predicted on validation objects, for classes that come as often as there. Options that the plan decides
     are refused. --scheme takes a plug-in's, which is tried beside airpool's own.
     """
-    from airpool.evaluation.plan.frontier import FACTORS, draw, frontier
+    from airpool.evaluation.plan.search import FACTORS, draw, frontier
     from airpool.models.pretrained import load
     from airpool.network import file as network_file
-    from airpool.network import scheme_rules
 
     wanted.refuse(_DECIDED, "the plan decides it")
     wanted.refuse_named_colluders()
     with progress("loading"):
         known = load(model)
-    net = wanted.network(devices=known.num_devices)
-    if scheme_rules(net.scheme).coins is None:
+    net, claim = wanted.network(devices=known.num_devices), wanted.claim(live=live)
+    if not net.scheme.sets_participation:
         wanted.refuse(("scheme",), "the plan decides it; a plug-in's is tried beside airpool's own")
     if budget_epsilon is not None:
-        found = _life(wanted, net, known, {"budget": budget_epsilon, "cap": epsilon, "accuracy": accuracy}, live, seed)
+        found = _life(wanted, net, claim, known, budget_epsilon, cap=epsilon, accuracy=accuracy, seed=seed)
         if plot is not None:
             raise ValueError("--plot draws the frontier of --epsilon, which a budget has not: leave it out")
-        _finish_life(found, model, out, json=json)
+        _finish_life(found, claim, model, out, json=json)
         return
     target: Any = net.devices.epsilon if epsilon is None and accuracy is None else epsilon
     if target is None and accuracy is None:
         raise ValueError("give --epsilon, or --accuracy for the smallest ε that reaches it")
     if isinstance(target, list | tuple) and len(target) != net.devices.count:
         raise ValueError(f"--epsilon has {len(target)} values for {net.devices.count} devices; give one or one each")
-    found = _search(net, known, target, accuracy, live, seed)
+    found = _search(net, claim, known, target, accuracy=accuracy, seed=seed)
     chosen = found.best.network
     if out is not None:
-        network_file.write(chosen, out)
+        network_file.write(chosen, out, claim)
     curve = None
     if plot is not None or json:
         with progress("drawing the frontier", total=2 * len(FACTORS)) as advance:
@@ -86,7 +86,9 @@ def plan(
         if plot is not None:
             draw(curve, found, plot)
     if json:
-        print_json({**found.record(), "network": network_file.dump(chosen), "frontier": curve and curve.columns()})
+        print_json(
+            {**found.record(), "network": network_file.dump(chosen, claim), "frontier": curve and curve.columns()}
+        )
         return
     _print(found)
     say_written({"Network file": out, "Frontier": plot})
@@ -101,32 +103,38 @@ def _say_measure(model: str, out: Path | None, codec: str) -> None:
 
 
 def _life(
-    wanted: o.NetworkOptions, net: "Network", model: Any, asked: dict[str, Any], live: bool, seed: int
+    wanted: o.NetworkOptions,
+    net: "Network",
+    claim: "Claim",
+    model: Any,
+    budget: float,
+    *,
+    cap: Any,
+    accuracy: float | None,
+    seed: int,
 ) -> "LifePlan":
     """The plan of a device's life."""
-    from airpool.evaluation.plan.lifetime import Wanted, life_plan, tried
+    from airpool.evaluation.plan.lifetime import COUNTS, Wanted, life_plan, tried
 
     wanted.refuse(("sure", "slots_redrawn"), "the plan decides it")
-    if isinstance(asked["cap"], list):
+    if isinstance(cap, list):
         raise ValueError("--budget-epsilon plans for equal devices: give one --epsilon, the cap of an inference")
-    if net.inferences > 1 or "inferences" in wanted.given:
-        asked["inferences"] = net.inferences
-    if net.slots.count > 1:
-        asked["slots"] = net.slots.count
-    goal = Wanted(**asked)
+    inferences = claim.inferences if claim.inferences > 1 or "inferences" in wanted.given else None
+    slots = net.slots.count if net.slots.count > 1 else COUNTS[-1]
+    goal = Wanted(budget, inferences=inferences, accuracy=accuracy, cap=cap, slots=slots)
     with progress("planning", total=tried(goal)) as advance:
-        return life_plan(net, model=model, wanted=goal, live=live, seed=seed, on_way=lambda: advance(1))
+        return life_plan(net, claim, model=model, wanted=goal, seed=seed, on_way=lambda: advance(1))
 
 
-def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool) -> None:
-    from airpool.evaluation.plan.in_words import life_in_words, ways
+def _finish_life(found: "LifePlan", claim: "Claim", model: str, out: Path | None, *, json: bool) -> None:
+    from airpool.evaluation.plan.lifetime import life_in_words, ways
     from airpool.network import file as network_file
 
-    best = found.best
+    best, one = found.best, replace(claim, inferences=1, per_event=None)
     if out is not None:
-        network_file.write(best.network, out)
+        network_file.write(best.network, out, one)
     if json:
-        print_json({**found.record(), "network": network_file.dump(best.network)})
+        print_json({**found.record(), "network": network_file.dump(best.network, one)})
         return
     typer.echo("\n".join(life_in_words(found)))
     print_table(*ways(found))
@@ -134,29 +142,28 @@ def _finish_life(found: "LifePlan", model: str, out: Path | None, *, json: bool)
     _say_measure(model, out, best.option.candidate.codec)
 
 
-def _search(net: "Network", model: Any, target: Any, accuracy: float | None, live: bool, seed: int) -> "Plan":
+def _search(net: "Network", claim: "Claim", model: Any, target: Any, *, accuracy: float | None, seed: int) -> "Plan":
     from airpool.evaluation.plan import fewest_devices, plan, smallest_epsilon
     from airpool.evaluation.plan.candidates import brought, candidates
 
     each = isinstance(target, list | tuple)
-    how: Any = {"model": model, "live": live, "seed": seed}
     if accuracy is None:
         covered = net.channel.rules.cover_noise
         tried = candidates(net.devices.count, model.deployable, heterogeneous=each, covered=covered)
         tried += brought(net, model.deployable)
         with progress("planning", total=len(tried)) as advance:
-            return plan(net, epsilon=target, **how, on_candidate=lambda _: advance(1))
+            return plan(net, claim, model=model, epsilon=target, seed=seed, on_candidate=lambda _: advance(1))
     if target is None:
         with progress("finding the smallest ε"):
-            return smallest_epsilon(net, accuracy=accuracy, **how)[1]
+            return smallest_epsilon(net, claim, model=model, accuracy=accuracy, seed=seed)[1]
     if each:
         raise ValueError("--accuracy with --epsilon finds the fewest devices: give one --epsilon for all")
     with progress("finding the fewest devices"):
-        return fewest_devices(net, epsilon=target, accuracy=accuracy, **how)[1]
+        return fewest_devices(net, claim, model=model, epsilon=target, accuracy=accuracy, seed=seed)[1]
 
 
 def _print(found: "Plan") -> None:
-    from airpool.evaluation.plan.in_words import RUNNERS_UP, best_in_words, runners_up
+    from airpool.evaluation.plan.search import RUNNERS_UP, best_in_words, runners_up
 
     title, *lines = best_in_words(found)
     typer.secho(title, bold=True)

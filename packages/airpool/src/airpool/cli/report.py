@@ -1,6 +1,7 @@
 """`airpool report FILE`: what a network leaks, on one page, for non-experts."""
 
 import re
+from dataclasses import replace
 from hashlib import sha256
 from pathlib import Path
 from typing import Annotated
@@ -40,7 +41,7 @@ def report(
     if out is not None and out.suffix not in (".html", ".md", ".txt"):
         raise ValueError(f"--out {out} must end in .html, .md or .txt")
     count, rate = stated(every, per_day, hours)
-    network = network_file.read(file)
+    network, claim = network_file.read(file), network_file.read_claim(file)
     if out is not None and out.suffix == ".html":
         from airpool._support.extras import require
 
@@ -49,7 +50,8 @@ def report(
         from airpool.account.guarantee import guarantee
 
         digest = sha256(file.read_bytes()).hexdigest()
-        found = guarantee(network, live=live).statement(per_day=count, rate=rate, source=file.name, digest=digest)
+        answer = guarantee(network, replace(claim, live=live or claim.live))
+        found = answer.statement(per_day=count, rate=rate, source=file.name, digest=digest)
     if out is not None:
         from airpool._support import files
 

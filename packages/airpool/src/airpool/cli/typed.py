@@ -106,10 +106,13 @@ def _same(typed: str, said: str, index: str | None = None) -> bool:
 
 def _holds(path: Path, found: re.Match[str]) -> bool:
     """Whether the network file has this value at this key."""
-    table, dot, key = found["name"].rpartition(".")
+    from airpool.evaluation.settings import KEYS
+
+    table, _, key = found["name"].rpartition(".")
+    table, key = (table, key) if table else KEYS.get(key, ("", key))
     try:
         data = tomllib.loads(path.read_text("utf-8"))
-        value = (data[table] if dot else data)[key]
+        value = (data[table] if table else data)[key]
     except (OSError, ValueError, KeyError, TypeError):
         return False
     many = value if isinstance(value, list) else [value] * (int(found["index"] or 0) + 1)

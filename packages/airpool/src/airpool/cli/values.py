@@ -10,13 +10,10 @@ from collections.abc import Callable, Iterable, Mapping
 from contextlib import suppress
 from difflib import get_close_matches
 from itertools import pairwise
-from pathlib import Path
 from typing import Any, get_args
 
 # The parameters of a command line so far → names that an option takes.
 Known = Callable[[Mapping[str, Any]], Iterable[str]]
-
-_STATEMENTS = Path(__file__).parents[1] / "paper" / "figures" / "statements.toml"
 
 
 def _words(text: str) -> Known:
@@ -56,7 +53,11 @@ def _codecs(given: Mapping[str, Any]) -> Iterable[str]:
 
 def _figures(_: Mapping[str, Any]) -> Iterable[str]:
     """As `paper.figures.IDS`, without what draws them."""
-    sections = tomllib.loads(_STATEMENTS.read_text("utf-8"))
+    from airpool._support.extras import place
+
+    if (lab := place("airpool_lab")) is None:
+        return []
+    sections = tomllib.loads((lab / "paper" / "figures" / "statements.toml").read_text("utf-8"))
     return [*(name for name, section in sections.items() if "paper" in section), "all"]
 
 
@@ -66,7 +67,7 @@ VALUES: dict[str, Known] = {
     "scheme": _registered("scheme"),
     "medium": _registered("medium"),
     "neighbours": _of_network("Neighbours"),
-    "access": _of_network("Access"),
+    "access": _of_network("AccessName"),
     "power_rule": _of_network("PowerRule"),
     "score": _of_network("Score"),
     "score_rule": _of_network("ScoreRule"),
@@ -74,7 +75,7 @@ VALUES: dict[str, Known] = {
     "model": _models,
     "codec": _codecs,
     "split": _words("test validation"),
-    "knob": _words("noise weight clip inferences"),
+    "adjust": _words("noise weight clip inferences"),
     "accounting": _words("exact theorem1"),
     "baseline": _words("orthogonal best-device centralised"),
     "backend": _words("serial pool ray"),

@@ -1,7 +1,7 @@
 """Accuracy of a network on encoded objects, with error bars, beside its guarantee and beside the vote's."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass, fields
 from statistics import NormalDist
 from typing import Any
@@ -9,27 +9,26 @@ from typing import Any
 import torch
 from torch import Tensor
 
+from airpool._support import figures, notebook
 from airpool._support.arrays import require, require_array
 from airpool._support.brief import Brief
 from airpool._support.files import jsonable
 from airpool._support.progress import automatic
+from airpool._support.rounding import because, full, shown, spread
 from airpool._support.threads import single_thread
 from airpool._support.version import __version__
 from airpool.account.guarantee import PrivacyReport
-from airpool.evaluation import trial
-from airpool.evaluation.inferences import inferences_of
+from airpool.evaluation.inferences import SAMPLED, Carrier, SlotUse, draws_of, inferences_of, slot_use
 from airpool.evaluation.objects import EncodedObjects, held_out
-from airpool.evaluation.slots import SlotUse, slot_use
 from airpool.models.latents import check_labels
 from airpool.models.model import Model
-from airpool.network import Network, require_network, require_one_slot
+from airpool.network import Claim, Network, require_network, require_one_slot
 from airpool.protocol.inference import Baseline, centralised, report_of, transmitted
 from airpool.protocol.medium import channel_uses
+from airpool.protocol.ring import ring_of
 from airpool.protocol.simulation import check_latents, has_shortcut, in_batches
 from airpool.protocol.slots import Asked
-from airpool.protocol.waveform import Waveform, waveform_report
-from airpool.runtime.secure.messages import traffic
-from airpool.runtime.secure.ring import ring_of
+from airpool.protocol.traffic import traffic
 
 _BATCH = 2**22  # coordinates of estimates per batch: 16 MB
 _QUANTILE = NormalDist().inv_cdf(0.975)
@@ -103,8 +102,6 @@ class Evaluation(Brief):
         }
 
     def _repr_html_(self) -> str:
-        from airpool.evaluation.in_words import html
-
         return html(self.record() | {"reasons": dict(self.report.reasons)})
 
     def record(self) -> dict[str, Any]:
@@ -121,10 +118,10 @@ class Evaluation(Brief):
             "epsilon_local": report.epsilon_local,
             "epsilon_object": report.epsilon_object,
             "epsilon_paper": report.paper.epsilon,
-            "neighbours": network.neighbours,
+            "neighbours": report.claim.neighbours,
             "claimed_by": report.claimed_by,
-            "delta": network.delta,
-            "inferences": network.inferences,
+            "delta": report.claim.delta,
+            "inferences": report.claim.inferences,
             "version": __version__,
         }
         return jsonable(data)
@@ -134,10 +131,11 @@ class Evaluation(Brief):
 def evaluate(
     model: Model | EncodedObjects,
     network: Network,
+    claim: Claim = Claim(),
     *,
     trials: int = 20,
     seed: int = 0,
-    instead: Baseline | Waveform | None = None,
+    instead: Baseline | Carrier | None = None,
     report: PrivacyReport | None = None,
     on_inferences: Callable[[int], None] = lambda _: None,
 ) -> Evaluation:
@@ -146,8 +144,8 @@ def evaluate(
     model: its test objects by its default codec; another choice is `objects.held_out`. Objects of your own are
         `EncodedObjects(latents, labels, server)`.
     instead: a baseline (`protocol.inference.transmitted`); or the samples of a waveform instead of symbols, for Scheme
-        1 and a channel without fading and errors. The report is then that of the samples (`waveform_report`).
-    report: the network's, if it is known already.
+        1 and a channel without fading and errors. The report is then that of the samples (`Waveform.report`).
+    report: the network's, if it is known already; its claim then counts.
     Holds for: the same seed, torch and machine give the same record; other machines agree within the interval.
 
     Where the objects have a vote of L classes to compare with, it goes through the same network, of dimension L, from
@@ -168,14 +166,14 @@ def evaluate(
         raise ValueError(f"seed={seed!r} must be a whole number >= 0")
     if trials < 1:
         raise ValueError(f"trials={trials} must be >= 1")
-    waveform, baseline = (instead, None) if isinstance(instead, Waveform) else (None, instead)
+    carrier, baseline = (None, instead) if instead is None or isinstance(instead, str) else (instead, None)
     slots = network.slots
     if instead is not None:
         require_one_slot(network, "a baseline or a waveform is one slot")
-    if waveform is not None and report is not None:
+    if carrier is not None and report is not None:
         raise ValueError("report is that of symbols, and a waveform's samples tell more: leave report or waveform out")
     sender = transmitted(network, baseline)
-    report = report_of(sender, report) if waveform is None else waveform_report(sender, waveform)
+    report = report_of(sender, claim, report) if carrier is None else carrier.report(sender, claim)
 
     def answers(rows: slice, got: Asked, *, abstain: bool = slots.abstain) -> Tensor:
         """Mask of the correct labels, (n, t)."""
@@ -184,14 +182,14 @@ def evaluate(
 
     own = inferences_of(objects, network, instead)
     voted = None if vote is None else inferences_of(objects, network, instead, vote=True)
-    draws = trial.draws(latents.device, seed)
+    draws = draws_of(latents.device, seed)
     right, vote_right = torch.zeros(2, len(latents), trials, dtype=torch.bool)
     used, probability, best_right = torch.zeros(3, len(latents), trials)
     away = torch.zeros(len(latents), dtype=torch.float64)
     silent, square, energy, done = 0, 0.0, 0.0, dict.fromkeys(range(len(latents)), 0)
     # Where every device's noise is drawn by itself, there are as many signals as devices.
     signals = 1 if has_shortcut(network) else network.devices.count
-    batch = max(1, _BATCH // (network.dimension * signals)) if waveform is None else trial.SAMPLED
+    batch = max(1, _BATCH // (network.dimension * signals)) if carrier is None else SAMPLED
     with torch.no_grad(), automatic("transmitting", len(latents) * trials) as advance:
         for rows, count in in_batches(latents, trials=trials, batch=batch):
             here = rows, slice(done[rows.start], done[rows.start] + count)
@@ -220,7 +218,11 @@ def evaluate(
         mse_error=float(away.std(correction=1)) / trials / len(away) ** 0.5 if len(away) > 1 else None,
         energy=energy / inferences if sender.channel.rules.radio else 0.0,
         channel_uses=_channel_uses(sender, baseline),
-        slots=None if slots.count == 1 else slot_use(network, used, probability, best_right > 0, targets.cpu()),
+        slots=None
+        if slots.count == 1
+        else slot_use(
+            network, report.claim, used=used, probability=probability, right=best_right > 0, targets=targets.cpu()
+        ),
         trials=trials,
         objects=len(latents),
         seed=seed,
@@ -277,3 +279,64 @@ def _against(right: Tensor, vote_right: Tensor) -> dict[str, Any]:
     error = float((mine - votes).std(correction=1)) / len(mine) ** 0.5 if len(mine) > 1 else None
     difference = float((mine - votes).mean())
     return {"vote_accuracy": float(votes.mean()), "against_vote": difference, "against_vote_error": error}
+
+
+def facts(record: Mapping[str, Any]) -> dict[str, str]:
+    """Names and values of a record (`Evaluation.record`) with the report's `reasons`; every ε is rounded up."""
+
+    def worst(name: str) -> str:
+        """Largest ε, rounded up, so that the printed ε is a valid bound too; the reason of an infinite one."""
+        values = record[name] if isinstance(record[name], list) else [record[name]]
+        return shown(max(map(float, values))) + because(record["reasons"], name)
+
+    low, high = record["accuracy_ci"]
+    std = record["accuracy_std"]
+    # Two trials that agree by chance say nothing about the others.
+    over = "" if not std else f"; standard deviation over trials {spread(std)}"
+    rows = {
+        "accuracy": f"{record['accuracy_mean']:.4f} (95 % interval {low:.4f} to {high:.4f}{over})",
+        "mean over classes": f"{record['class_mean']:.4f}",
+        "no answer": f"{record['no_answer']:.4%}",
+        "ε of the worst device": f"{worst('epsilon')}  ({record['neighbours']}, δ = {full(record['delta'])})",
+        "ε, no other device trusted": worst("epsilon_local"),
+        "ε of the object": worst("epsilon_object"),
+        "the paper's claim": worst("epsilon_paper"),
+        "mean square error": f"{record['mse']:.4g}",
+        **_costs(record),
+        **_slots(record),
+        "objects × trials": f"{record['objects']} × {record['trials']}, seed {record['seed']}",
+    }
+    if record["vote_accuracy"] is not None:
+        error = record["against_vote_error"]
+        error = "" if error is None else f", standard error {spread(error)}"
+        beside = f"{record['vote_accuracy']:.4f} on the same noise; difference {record['against_vote']:+z.4f}{error}"
+        rows = {"accuracy": rows.pop("accuracy"), "accuracy of the vote": beside, **rows}
+    return rows
+
+
+def html(record: Mapping[str, Any]) -> str:
+    """The same as a table, and the accuracy with its interval as a drawing."""
+    accuracy = record["accuracy_mean"]
+    rows = [notebook.Dot("accuracy, 95 % interval", accuracy, f"{accuracy:.4f}", tuple(record["accuracy_ci"]))]
+    if (vote := record["vote_accuracy"]) is not None:
+        rows.append(notebook.Dot("vote, the same noise", vote, f"{vote:.4f}", colour=figures.GREY))
+    title = f"Accuracy of scheme {record['scheme']}, {record['access']} access"
+    return notebook.shown(title, notebook.dots(rows, ends=(0.0, 1.0)), notebook.facts(facts(record).items()))
+
+
+def _costs(record: Mapping[str, Any]) -> dict[str, str]:
+    """Cost of an inference on the air, or over a network; with several slots, the mean beside the most."""
+    uses, used = record["channel_uses"], record.get("slots")
+    if record["bytes_per_device"] is not None:
+        sent, received = record["bytes_per_device"]
+        return {"traffic of a device": f"{sent:,} bytes sent, {received:,} received"}
+    channel = str(uses) if used is None else f"{uses * used['mean']:.1f} on average, {uses * used['cap']} at most"
+    return {"energy": f"{record['energy']:.4g} mW · channel uses", "channel uses": channel}
+
+
+def _slots(record: Mapping[str, Any]) -> dict[str, str]:
+    """Slots that inferences used, beside the cap that is promised."""
+    if (used := record.get("slots")) is None:
+        return {}
+    spent = f"ε = {shown(float(used['mean_epsilon']))}: a mean after the fact, promised to no inference"
+    return {"slots": f"{used['mean']:.2f} on average of at most {used['cap']}", "spent on average": spent}

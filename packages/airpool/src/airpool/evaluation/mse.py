@@ -7,23 +7,27 @@
                + ‖D‖²_F Σ_k p_k E[g_k²] σ_k²                     privacy noise   (cover noise: without p_k)
                + ‖D‖²_F σ_m²/γ²                                  channel noise   (orthogonal: per received device)
 
-Where devices fade together (theory.together), Σ_{j≠k} p_j p_k Cov(g_j, g_k) a_jᵀa_k is part of participation, and the
-moments of g are those of a sample. The paper's bound on it is paper.formulas.mse.
+Where devices fade together, Σ_{j≠k} p_j p_k Cov(g_j, g_k) a_jᵀa_k is part of participation, and the
+moments of g are those of a sample. The paper's bound on it is paper.formulas.weights.
 """
 
 from dataclasses import dataclass, replace
+from functools import lru_cache
 
 import numpy as np
 from numpy.typing import ArrayLike
+from scipy.special import rel_entr
 
 from airpool._support.arrays import Floats, finite, require_shape
-from airpool.evaluation.theory.server import affine
-from airpool.evaluation.theory.together import at_most, joint_alignment
-from airpool.network import Network, require_one_slot, scheme_rules
+from airpool.network import Network, require_one_slot
+from airpool.protocol import device, medium
 from airpool.protocol.device import clipped
 from airpool.protocol.medium import turned
 from airpool.protocol.simulation import check_latents
+from airpool.radio.fading import Fading, sample_gains
 from airpool.radio.link import Link, alignment, link_of, noise_gain, receivers
+from airpool.radio.outage import Moments
+from airpool.radio.power import Transmission
 
 
 @dataclass(frozen=True, eq=False)
@@ -70,7 +74,7 @@ def error(
         fade independently, or together behind a server's beam, where the moments are those of a sample (`unsure`). γ,
         also "auto", depends on the distribution of the gains only. Under Sionna's models the distribution is that of a
         large sample. Inferences without an answer are included.
-    Differs from the paper: the exact value; the paper's bound does not hold (paper.formulas.mse).
+    Differs from the paper: the exact value; the paper's bound does not hold (paper.formulas.weights).
     Edge cases: p = 0 or w = 0 everywhere → bias ‖t‖² plus noise. A latent that is not finite counts as 0. Power rules
         paper is refused: there g depends on the noise.
 
@@ -114,7 +118,7 @@ def error(
     # What the error given the gains is at most: its mean over the draws, 0 ≤ g ≤ 1, is `found.total`.
     size = np.sqrt(np.sum(seen**2, axis=-1)) * p * w
     far = np.sqrt(np.sum((_decoded(D, pooled(z, p * w / 2)) - wanted) ** 2, axis=-1)) + np.sum(size, axis=-1) / 2
-    count = float(np.sum(transmitting)) if network.channel.rules.separate else 1.0
+    count = float(network.channel.rules.receptions(transmitting))
     loudest = energy * (float(np.sum(transmitting * std**2)) + count * (network.channel.noise_std / link.gamma) ** 2)
     most = far**2 + np.sum(seen**2, axis=-1) @ (p * (1 - p) * w**2) + loudest
     with np.errstate(invalid="ignore"):
@@ -154,11 +158,10 @@ def pooled_error(latents: Floats, weight: Floats) -> Floats:
 
 def require_coin(network: Network) -> None:
     """Raises an error unless participation is independent of the features."""
-    if scheme_rules(network.scheme).scored:
-        raise ValueError(
-            f"scheme.name={network.scheme.name!r} must be 1: by scores, who transmits depends on the features; "
-            "measure it with airpool evaluate"
-        )
+    network.scheme.require_coins(
+        f"scheme.name={network.scheme.name!r} must be 1: by scores, who transmits depends on the features; "
+        "measure it with airpool evaluate"
+    )
 
 
 def check_network(network: Network) -> None:
@@ -183,3 +186,91 @@ def _decoded(decoder: ArrayLike | None, x: Floats) -> Floats:
     if decoder is None:
         return x
     return x @ require_shape("decoder", finite("decoder", decoder), (-1, x.shape[-1])).T
+
+
+# How often a bound does not hold, over the draws; their seed is another than that of the link's own sample.
+_LOG_FAILURE, _SEED = float(np.log(1e9)), 20_281
+# Of the interval in which a bound is searched for.
+_HALVINGS = 48
+# Draws: as many as these coefficients of channels allow, a few thousand at a time.
+_COEFFICIENTS, _FEWEST, _MOST, _CHUNK = 2**20, 2**12, 2**17, 2**10
+
+
+def fade_together(link: Link) -> bool:
+    """Whether one beam receives all devices, so that their gains depend on each other."""
+    return link.fading.antennas > 1
+
+
+def drawn(network: Network, link: Link) -> Transmission:
+    """Transmission of all devices in every draw of the gains, (draws, K). All take part."""
+    gain = _gains(replace(link.fading, path_loss_db=0.0)) * link.fading.path_gain
+    off = medium.misalignment(gain, network.channel, np.random.default_rng(_SEED + 1))
+    everyone = np.ones(gain.shape, dtype=np.bool_)
+    return device.power(device.Senders(network, link), gain, takes_part=everyone, misalignment=off)
+
+
+@dataclass(frozen=True, eq=False)
+class Together:
+    """Covariance of devices that fade together: Cov(g_j, g_k) (K, K), 0 for j = k, over `draws` draws."""
+
+    covariance: Floats
+    draws: int
+
+
+def joint_alignment(network: Network, link: Link) -> tuple[Moments, Together | None, Link]:
+    """Moments of each device's g, how they vary together (None: independently), and the link with these outages."""
+    if not fade_together(link):
+        return alignment(network, link), None, link
+    sent = drawn(network, link)
+    g = sent.alignment
+    mean, square = np.mean(g, axis=0), np.mean(g**2, axis=0)
+    power = square if sent.quadrature is None else square + np.mean(sent.quadrature**2, axis=0)
+    off = g - mean
+    covariance = off.T @ off / len(g)
+    np.fill_diagonal(covariance, 0.0)
+    inverse = np.mean((sent.scale / link.gamma) ** 2, axis=0)
+    received = replace(link, outage=np.mean(sent.aim == 0, axis=0))
+    return Moments(mean, square, power, inverse), Together(covariance, len(g)), received
+
+
+@lru_cache(maxsize=8)
+def _gains(fading: Fading) -> Floats:
+    wanted = _COEFFICIENTS // (fading.devices * fading.antennas)
+    chunks = min(max(wanted, _FEWEST), _MOST) // _CHUNK
+    rng = np.random.default_rng(_SEED)
+    out = np.concatenate([sample_gains(fading, (_CHUNK, fading.devices), rng) for _ in range(chunks)])
+    out.setflags(write=False)  # shared
+    return out
+
+
+def at_most(mean: ArrayLike, draws: int) -> Floats:
+    """An upper bound on E[f] from the mean of f over n draws, for 0 ≤ f ≤ 1: the largest q with n·KL(mean‖q) ≤ ln 1e9.
+
+    >>> at_most([0.08, 0.95], 2**17).round(4)
+    array([0.0849, 0.9538])
+    """
+    m = np.clip(np.asarray(mean, dtype=np.float64), 0.0, 1.0)
+    low, high = m, np.ones_like(m)
+    for _ in range(_HALVINGS):
+        q = (low + high) / 2
+        inside = rel_entr(m, q) + rel_entr(1 - m, 1 - q) <= _LOG_FAILURE / draws
+        low, high = np.where(inside, q, low), np.where(inside, high, q)
+    return high
+
+
+def affine(A: Floats, b: Floats, h: Floats, h_error: Floats) -> tuple[Floats, Floats]:
+    """A h + b (..., out) as computed from h (..., in) with an error of at most `h_error`, and a bound on its error.
+
+    γ_{2n+8}(|A||h| + |b|) + |A| h_error, with room for the roundings in `gaps` (proof: docs/proofs/theory.md).
+    """
+    count, tiny = A.shape[1], float(np.finfo(np.float64).tiny)
+    g = gamma(2 * count + 8)
+    with np.errstate(over="ignore", invalid="ignore"):
+        value = h @ A.T + b
+        off = h_error + g * np.abs(h) + tiny
+        return value, (1 + g) * (off @ np.abs(A).T + g * np.abs(b) + 4 * count * tiny)
+
+
+def gamma(roundings: int) -> float:
+    """γ_n = n u/(1 − n u), u = 2⁻⁵³: bounds the relative error of n roundings."""
+    return roundings * 2.0**-53 / (1 - roundings * 2.0**-53)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import torch
@@ -12,8 +12,10 @@ from torch import Tensor
 
 from airpool._support.brief import Brief
 from airpool.models.codecs import codec as codecs
-from airpool.models.codecs.vote import Vote, crossed
-from airpool.network import Network, scheme_rules
+from airpool.models.codecs.vote import Vote, crossed, unfitted
+from airpool.models.latents import Latents
+from airpool.models.model import Model
+from airpool.network import Network
 from airpool.radio.link import Level
 
 if TYPE_CHECKING:
@@ -87,7 +89,47 @@ def held_out(
         crossed(chosen, held.latents, held.labels)
         if unseen and isinstance(chosen, Vote)
         else partial(codecs.decoder, chosen),
-        posteriors=objects.posteriors if scheme_rules(network.scheme).scored else None,
+        posteriors=objects.posteriors if network.scheme.needs_posteriors else None,
         participation=model.participation(network, codec=codec),
         vote=model.vote(objects.posteriors, codec=codec) if against_vote else None,
+    )
+
+
+def of_latents(objects: Latents, network: Network, server: DecoderFor, *, participation: Any = None) -> EncodedObjects:
+    """Latents as they are, beside the vote that needs no fit where they come with posteriors.
+
+    participation: how often devices are expected to transmit, in Scheme 2.1.
+    """
+    scheme, posteriors = network.scheme, objects.posteriors
+    if scheme.needs_posteriors and posteriors is None:
+        raise ValueError(
+            f"scheme {scheme.name} chooses by scores: a file of latents must hold posteriors (N, K, L) as well"
+        )
+    if participation is None and scheme.expected_participation(network) is None:
+        raise ValueError(
+            f"scheme {scheme.name} with --latents needs --participation, how often devices are expected to transmit"
+        )
+    vote = None
+    if posteriors is not None and posteriors.shape[-1] > int(objects.labels.max()):
+        own = unfitted(posteriors.shape[-1])
+        vote = own.encoder(posteriors), own.server
+    if not scheme.needs_posteriors:
+        posteriors = participation = None
+    return EncodedObjects(
+        objects.latents, objects.labels, server, posteriors=posteriors, participation=participation, vote=vote
+    )
+
+
+def of_views(
+    views: Tensor, labels: Tensor, network: Network, model: Model, *, codec: str | None = None
+) -> EncodedObjects:
+    """Views (N, K, C, H, H), encoded by a model's codec, beside the model's vote."""
+    latents, posteriors = model.seen(views, codec=codec)
+    return EncodedObjects(
+        latents,
+        labels,
+        partial(codecs.decoder, model.codec(codec)),
+        posteriors=posteriors if network.scheme.needs_posteriors else None,
+        participation=model.participation(network, codec=codec),
+        vote=model.vote(posteriors, codec=codec) if posteriors.shape[-1] > int(labels.max()) else None,
     )

@@ -1,4 +1,4 @@
-"""The folder of what ships: weights, latents and sample objects, in the data package airpool-models (packages/models).
+"""The folder of what ships: weights, latents and sample objects, in the data package airpool-models.
 
 It is found when it is asked for, and never imported: airpool works without it, on models and data of your own.
 """
@@ -22,12 +22,11 @@ def folder(what: str = "what ships with airpool") -> Path:
     Also where it is of another MAJOR.MINOR than airpool: the two are released together.
     """
     if (found := installed()) is None:
-        raise ValueError(f"{what} needs the package airpool-models: {extras.install_data()}")
+        raise ValueError(f"{what} needs the package airpool-models: {extras.install('airpool-models')}")
     other = _version()
     if other is not None and _release(other) != _release(__version__):
-        raise ValueError(
-            f"{what} needs airpool-models {_release(__version__)}, but {other} is installed: {extras.install_data()}"
-        )
+        advice = extras.install("airpool-models")
+        raise ValueError(f"{what} needs airpool-models {_release(__version__)}, but {other} is installed: {advice}")
     return found
 
 

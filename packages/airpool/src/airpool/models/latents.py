@@ -16,7 +16,7 @@ from pathlib import Path
 import torch
 from torch import Tensor
 
-from airpool._support import tensors
+from airpool._support import files
 from airpool._support.arrays import require, require_array
 
 _SUM = 0.01  # how far a posterior's sum may be from 1: half precision, and many classes
@@ -103,7 +103,7 @@ def read_views(path: Path) -> tuple[Tensor, Tensor]:
 
 
 def _tensors(path: Path, *names: str) -> dict[str, Tensor]:
-    found, _ = tensors.read(path)
+    found, _ = files.read_tensors(path)
     if missing := sorted(set(names) - found.keys()):
         there = ", ".join([*sorted(found)[:5], *(["…"] if len(found) > 5 else [])]) or "nothing"
         raise ValueError(f"{path}: {', '.join(missing)} missing; there is {there}")

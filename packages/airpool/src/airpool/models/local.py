@@ -16,7 +16,7 @@ from torch import Tensor, nn
 
 from airpool._support.brief import Brief
 from airpool._support.threads import single_thread
-from airpool.models import loop, recipes, weights
+from airpool.models import loop, weights
 from airpool.models.heads import expected_calibration_error, fit_temperature, pooled_classifier
 from airpool.models.vision.mvcnn import MVCNN
 
@@ -37,7 +37,7 @@ class HeadRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        recipes.check(self, zero=("epochs",))
+        loop.check_recipe(self, zero=("epochs",))
 
 
 @dataclass(frozen=True)

@@ -18,9 +18,9 @@ from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
 from airpool.models.sensors.stacking import mask
 from airpool.models.stored import HeldOut
-from airpool.network import Network, Scheme, scheme_rules
+from airpool.network import Network, Scheme
 from airpool.radio.link import Level
-from airpool.schemes.participation import expected_of_posteriors
+from airpool.schemes.scores import expected_of_posteriors
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -180,7 +180,7 @@ class Model(Brief, ABC):
 
         A public number, for `level`: it does not depend on the object at hand.
         """
-        if not scheme_rules(network.scheme).scored:
+        if not network.scheme.needs_posteriors:
             return None
         return _expected_participation(self, network.scheme, network.devices.count, self.checked(codec)).copy()
 

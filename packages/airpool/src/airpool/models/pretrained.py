@@ -19,7 +19,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from airpool._support import draws, tensors
+from airpool._support import draws, files
 from airpool._support.arrays import Array
 from airpool._support.progress import automatic
 from airpool.models import local, stored, weights
@@ -31,9 +31,9 @@ from airpool.models.local import LocalHead
 from airpool.models.model import Model, Objects, declared
 from airpool.models.sensors import fitted
 from airpool.models.stored import HeldOut
-from airpool.models.vision import features, outside
+from airpool.models.vision import features
 from airpool.models.vision.mvcnn import MVCNN
-from airpool.network import Network, require_network, scheme_rules
+from airpool.network import Claim, Network, require_network
 from airpool.protocol.inference import BySlots, Inference, Simulation, infer_features, level_of
 from airpool.schemes.scores import Uncertainty
 
@@ -97,7 +97,7 @@ class Pretrained(Model):
                 f"codec {codec!r} reads maps of {needed}, whose weights do not ship, only latents: train it with "
                 f"`airpool train trunk --kind {needed}` and a codec on it with `airpool train codec`"
             )
-        outside.check_views(views, self.view_shape)
+        features.check_views(views, self.view_shape)
         with torch.no_grad():
             if chosen.reads != "map":
                 averages = features.pooled(self.trunk.features, views)
@@ -154,6 +154,7 @@ def infer(
     inputs: Any,
     *,
     network: Network,
+    claim: Claim = Claim(),
     rng: draws.Generator,
     codec: str | None = None,
     present: Array | None = None,
@@ -163,12 +164,13 @@ def infer(
 
     inputs: views (N, K, 2, H, H) of the shipped model; of one that `airpool.fit` made, pictures (N, K, 3, H, H) if it
     was given such, or features.
+    claim: what the guarantee is asked.
     The network's dimension must be the codec's r, its clip norms at most 1, the length of a latent. In Schemes 2.1 and
     2.2 the scores come from the local head. codec: left out, the model's default.
     present: (N, K), False where a sensor was declared absent before it measured: its device sends noise alone. A sensor
     that is there and measures NaN sends the same: the two are indistinguishable.
     rng: a NumPy generator computes all in float64 on the CPU, as a run of processes with one seed computes it
-    by the full path (airpool.runtime.seeded). simulation: trials, path, baseline, and the report, if known already.
+    by the full path (airpool_runtime.seeded). simulation: trials, path, baseline, and the report, if known already.
 
     >>> from airpool import fit
     >>> from airpool.models.sensors.fitting import FitRecipe
@@ -190,19 +192,39 @@ def infer(
         name = codec or model.codecs[0]
         raise ValueError(f"the network has dimension={network.dimension}, the codec {name!r} needs dimension={needed}")
     with torch.no_grad():
-        chooses = scheme_rules(network.scheme).scored
+        chooses = network.scheme.needs_posteriors
         latents, posteriors = model.seen(inputs, codec=codec) if chooses else (model.encode(inputs, codec=codec), None)
         if present is not None:
             latents, posteriors = declared(latents, posteriors, present)
-        baseline = None if simulation is None else simulation.baseline
-        public = level_of(network, baseline, participation=model.participation(network, codec=codec))
-        features, probabilities = latents, posteriors
-        if isinstance(rng, np.random.Generator):
-            features, probabilities = (None if x is None else x.double().cpu().numpy() for x in (latents, posteriors))
-            chosen = codecs.moved(chosen, in_float64)  # as a running server computes it
-        server = BySlots(lambda slots: codecs.decoder(chosen, public.of_mean(slots)))
-        uncertainty = Uncertainty(probabilities)
-        return infer_features(features, network, server=server, rng=rng, uncertainty=uncertainty, simulation=simulation)
+    return infer_encoded(
+        model, latents, posteriors, network=network, claim=claim, rng=rng, codec=codec, simulation=simulation
+    )
+
+
+@torch.no_grad()
+def infer_encoded(
+    model: Model,
+    latents: Tensor,
+    posteriors: Tensor | None,
+    *,
+    network: Network,
+    claim: Claim = Claim(),
+    rng: draws.Generator,
+    codec: str | None = None,
+    simulation: Simulation | None = None,
+) -> Inference:
+    """`infer` of what the model has encoded already: latents and, where scores choose, posteriors (`Model.seen`)."""
+    chosen, baseline = model.codec(codec), None if simulation is None else simulation.baseline
+    public = level_of(network, baseline, participation=model.participation(network, codec=codec))
+    features, probabilities = latents, posteriors if network.scheme.needs_posteriors else None
+    if isinstance(rng, np.random.Generator):
+        features, probabilities = (None if x is None else x.double().cpu().numpy() for x in (latents, probabilities))
+        chosen = codecs.moved(chosen, in_float64)  # as a running server computes it
+    server = BySlots(lambda slots: codecs.decoder(chosen, public.of_mean(slots)))
+    uncertainty = Uncertainty(probabilities)
+    return infer_features(
+        features, network, claim, server=server, rng=rng, uncertainty=uncertainty, simulation=simulation
+    )
 
 
 @cache
@@ -214,7 +236,7 @@ def _codec(model: Pretrained, name: str) -> Codec:
 def _held_out(model: Pretrained, split: HeldOut, codec: str) -> Objects:
     arrays: dict[str, Tensor] = {}
     for path in stored.object_files(model.folder, model.manifest, split, codec):
-        arrays |= tensors.read(path)[0]
+        arrays |= files.read_tensors(path)[0]
     posteriors = arrays["posteriors"].float()
     latents = stored.latents_of(model.codec(codec), arrays, posteriors)
     return Objects(latents, arrays["labels"].long(), posteriors)

@@ -14,7 +14,7 @@ from typing import Any, Literal
 from array_api_compat import array_namespace
 from numpy.typing import NDArray
 
-from airpool._support import tensors as tensor_file
+from airpool._support import files
 from airpool._support.arrays import Array
 from airpool._support.brief import Brief
 from airpool._support.plugins import PluginError
@@ -22,8 +22,8 @@ from airpool.models import assets
 from airpool.models.cameras import cameras
 from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.codec import SUFFIX, Codec
-from airpool.network import Network, scheme_rules
-from airpool.schemes.participation import expected_of_posteriors
+from airpool.network import Network
+from airpool.schemes.scores import expected_of_posteriors
 
 HeldOut = Literal["test", "validation"]
 Arrays = dict[str, NDArray[Any]]
@@ -59,7 +59,7 @@ class StoredModel(Brief):
 
     def participation(self, network: Network, *, codec: str | None = None) -> NDArray[Any] | None:
         """Expected participation of each device, as `Model.participation`."""
-        if not scheme_rules(network.scheme).scored:
+        if not network.scheme.needs_posteriors:
             return None
         posteriors = self.objects("validation", codec)["posteriors"].astype("float32")
         which = cameras(network.devices.count, posteriors.shape[1])
@@ -149,7 +149,7 @@ def _in_folder(name: str, folder: Path) -> StoredModel:
     def objects(split: str, codec: str) -> Arrays:
         merged: Arrays = {}
         for path in object_files(folder, manifest, split, codec):
-            merged |= tensor_file.read(path, device=None)[0]
+            merged |= files.read_tensors(path, device=None)[0]
         return merged
 
     return StoredModel(name, tuple(manifest["classes"]), manifest["codecs"], codec, objects)
@@ -160,7 +160,7 @@ def verified(path: Path, expected: str) -> Path:
     """The path of a shipped file, after its checksum was verified."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: missing; install airpool-models again")
-    if (actual := tensor_file.sha256(path)) != expected:
+    if (actual := files.sha256(path)) != expected:
         raise ValueError(
             f"{path}: damaged (SHA-256 {actual[:12]}…, must be {expected[:12]}…); install airpool-models again"
         )
@@ -172,11 +172,11 @@ def verified(path: Path, expected: str) -> Path:
 
 def in_file(path: Path) -> tuple[StoredModel, Arrays, dict[str, Any]]:
     """A model that `airpool.fit` made, all arrays of its file, and its header, with `widths` and `trunk`."""
-    arrays, header = tensor_file.read(path, device=None, remedy=_REMEDY)
+    arrays, header = files.read_tensors(path, device=None, remedy=_REMEDY)
     about = header.get("about")
     if not isinstance(about, dict) or "model" not in about:
         raise ValueError(f"{path}: holds no model; `airpool.fit` and `airpool train codec --features` make one")
-    tensor_file.require_finite(path, arrays, remedy=_REMEDY)
+    files.require_finite(path, arrays, remedy=_REMEDY)
     try:
         model = about.pop("model")
         name, classes, widths = str(model["name"]), tuple(map(str, model["classes"])), tuple(model["widths"])

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 import torch
 from torch import Tensor, nn
 
-from airpool._support import tensors as tensor_file
+from airpool._support import files
 from airpool._support.version import __version__
 from airpool.models.vision.mvcnn import MVCNN, Architecture
 
@@ -84,7 +84,7 @@ def write(path: Path, tensors: Mapping[str, Tensor], about: Mapping[str, Any]) -
     for name, tensor in stored.items():
         if not tensor.isfinite().all():
             raise ValueError(f"{name} is not finite, so {path} is not written: try a smaller learning_rate")
-    tensor_file.write(path, stored, {"about": {**about, "version": __version__}})
+    files.write_tensors(path, stored, {"about": {**about, "version": __version__}})
 
 
 def read(path: Paths, *, device: torch.device | str = "cpu") -> tuple[dict[str, Tensor], dict[str, Any]]:
@@ -108,8 +108,8 @@ def _named(path: Paths) -> str:
 def _read(path: Path, device: torch.device | str) -> tuple[dict[str, Tensor], dict[str, Any]]:
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file; `airpool train` writes files of weights")
-    tensors, header = tensor_file.read(path, device=device, remedy="copy it again or train anew")
-    tensor_file.require_finite(path, tensors, remedy="copy the file again or train anew")
+    tensors, header = files.read_tensors(path, device=device, remedy="copy it again or train anew")
+    files.require_finite(path, tensors, remedy="copy the file again or train anew")
     if not isinstance(about := header.get("about"), dict):
         raise ValueError(f"{path}: not written by airpool; `airpool train` writes files of weights")
     return {name: tensor.float() for name, tensor in tensors.items()}, about

@@ -13,7 +13,7 @@ from typing import Any, Protocol
 
 from airpool._support.arrays import Floats
 from airpool._support.plugins import PluginError, PluginOrigin, Registry
-from airpool.network.rules import NetworkError, number_or_word
+from airpool._support.rules import NetworkError, number_or_word
 
 
 class FadingLaw(Protocol):
@@ -43,7 +43,7 @@ LAWS: Registry[Any] = Registry(
         "rayleigh": "airpool.radio.laws:rayleigh",
         "nakagami": "airpool.radio.laws:Nakagami",
         "log-normal": "airpool.radio.laws:LogNormal",
-        "sionna": "airpool.radio.sionna_models:Sionna",
+        "sionna": "airpool_lab.sionna_models:Sionna",
     },
     needs=("cdf", "quantile"),
 )

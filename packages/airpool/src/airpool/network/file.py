@@ -1,4 +1,4 @@
-"""The network file: versioned TOML, read and written without loss.
+"""The network file: versioned TOML, read and written without loss. Its table [claim] is what is asked by default.
 
 A scalar stands for all devices, a list gives one value each; what is left out has its default; an unknown key is an
 error.
@@ -12,8 +12,10 @@ from typing import Any
 
 from airpool._support import files
 from airpool.network import (
+    SCHEMES,
     Adversary,
     Channel,
+    Claim,
     Devices,
     Network,
     NetworkError,
@@ -21,14 +23,13 @@ from airpool.network import (
     named_scheme,
     require_network,
 )
-from airpool.network.scheme import scheme_origin
 
-VERSION = 2
-_SINCE_2 = ("redrawn", "antennas")
+VERSION = 3
 # Written whatever their values are. This list is closed: a setting that is new is written where it is not the default,
 # which never changes. So no stored text is affected by it (docs/howto/upgrades.md).
 _ALWAYS = {
-    "": ("dimension", "delta", "neighbours", "cover_noise", "colluders", "dropouts", "inferences"),
+    "": ("dimension", "cover_noise", "colluders", "dropouts"),
+    "claim": ("delta", "neighbours", "inferences"),
     "devices": ("count", "weight", "clip_norm", "noise_std", "participation", "power_dbm"),
     "channel": (
         *("fading", "k_factor_db", "noise_std", "access", "power_rule", "gamma", "outage"),
@@ -47,35 +48,74 @@ def read(path: str | Path) -> Network:
 
     >>> read("no such.toml")
     Traceback (most recent call last):
-    airpool.network.rules.NetworkError: cannot read the network file no such.toml: No such file or directory
+    airpool._support.rules.NetworkError: cannot read the network file no such.toml: No such file or directory
     """
+    return _read(path)[0]
+
+
+def read_claim(path: str | Path) -> Claim:
+    """What is asked of a file's network by default: its table [claim], checked with all the rest.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> from airpool import Claim, Network
+    >>> with TemporaryDirectory() as folder:
+    ...     write(Network.uniform(num_devices=12), f"{folder}/net.toml", Claim(inferences=100))
+    ...     read_claim(f"{folder}/net.toml").inferences
+    100
+    """
+    return _read(path)[1]
+
+
+def _read(path: str | Path) -> tuple[Network, Claim]:
     try:
         text = Path(path).read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
         why = getattr(error, "strerror", None) or error
         raise NetworkError(f"cannot read the network file {path}: {why}") from None
     try:
-        return parse(text)
+        data = _tables(text)
+        return build(data), build_claim(data)
     except NetworkError as error:
         raise NetworkError(f"{path}: {error}") from None
 
 
 def parse(text: str) -> Network:
     """
-    >>> parse("version = 1\\n[devices]\\ncount = 2\\nnoise_std = [0.1, 0.2]").devices.noise_std
+    >>> parse("version = 3\\n[devices]\\ncount = 2\\nnoise_std = [0.1, 0.2]").devices.noise_std
     (0.1, 0.2)
     """
+    return build(_tables(text))
+
+
+def parse_claim(text: str) -> Claim:
+    """
+    >>> parse_claim("version = 3\\n[claim]\\ninferences = 5\\n[devices]\\ncount = 2").inferences
+    5
+    """
+    return build_claim(_tables(text))
+
+
+def _tables(text: str) -> dict[str, Any]:
     try:
-        data = tomllib.loads(text)
+        return tomllib.loads(text)
     except (ValueError, RecursionError) as error:  # a number of thousands of digits is a bare ValueError
         raise NetworkError(f"not valid TOML: {error}") from None
-    return build(data)
+
+
+def build_claim(data: dict[str, Any]) -> Claim:
+    """What is asked of the network that a file's tables describe."""
+    return _table("claim", Claim, data.get("claim", {}))
 
 
 def build(data: dict[str, Any]) -> Network:
     """The network that a file's tables describe."""
-    data = upgraded(data)
-    del data["version"]
+    version = data.get("version")
+    if version is None:
+        raise NetworkError(f"the key version is missing; write version = {VERSION}")
+    if isinstance(version, bool) or version != VERSION:
+        raise NetworkError(f"version={version!r} is not known here; this airpool reads version {VERSION}")
+    build_claim(data)
+    data = {name: each for name, each in data.items() if name not in ("version", "claim")}
     if "devices" not in data:
         raise NetworkError("the table [devices] is missing; it needs at least count = ...")
     stated = isinstance(data["devices"], dict) and "participation" in data["devices"]
@@ -92,28 +132,6 @@ def build(data: dict[str, Any]) -> Network:
     return network
 
 
-def upgraded(data: dict[str, Any]) -> dict[str, Any]:
-    """The tables of a file of any version as those of the newest.
-
-    Version 1 sent one number in each use of the channel, which differs where channels are not known exactly.
-    """
-    version, channel = data.get("version"), data.get("channel", {})
-    if version is None:
-        raise NetworkError(f"the key version is missing; write version = {VERSION}")
-    if isinstance(version, bool) or version not in range(1, VERSION + 1):
-        raise NetworkError(f"version={version!r} is not known here; this airpool reads versions 1 to {VERSION}")
-    if version == 1 and "adversary" in data:
-        raise NetworkError("unknown key adversary in version 1; write version = 2")
-    if version == 1 and isinstance(channel, dict):
-        _reject_unknown("channel.", channel, [f.name for f in fields(Channel) if f.name not in _SINCE_2])
-        if channel.get("csi_error_std") or channel.get("phase_error_std"):
-            raise NetworkError(
-                "version 1 sent one number in each use of the channel, now it is two, and with errors of the channel ε "
-                "is another: write version = 2"
-            )
-    return data | {"version": VERSION}
-
-
 def _table(name: str, kind: Any, data: Any) -> Any:
     if not isinstance(data, dict):
         raise NetworkError(f"{name} must be a table, [{name}]")
@@ -127,11 +145,14 @@ def _table(name: str, kind: Any, data: Any) -> Any:
 def _reject_unknown(where: str, data: dict[str, Any], known: Sequence[str]) -> None:
     for key in data:
         if key not in known:
-            raise NetworkError(f"unknown key {where}{key}; known are {', '.join(known)}")
+            hint = "; it belongs to the table [claim]" if key in (each.name for each in fields(Claim)) else ""
+            raise NetworkError(f"unknown key {where}{key}{hint}; known are {', '.join(known)}")
 
 
-def write(network: Network, path: str | Path) -> None:
+def write(network: Network, path: str | Path, claim: Claim | None = None) -> None:
     """Writes a network as a file that `read_network` reads back to the same network, value for value.
+
+    claim: what is asked of it by default, for `read_claim`.
 
     >>> from tempfile import TemporaryDirectory
     >>> from airpool import read_network
@@ -140,17 +161,19 @@ def write(network: Network, path: str | Path) -> None:
     ...     read_network(f"{folder}/net.toml") == Network.uniform(num_devices=12)
     True
     """
-    files.write(path, dump(network))
+    files.write(path, dump(network, claim))
 
 
-def dump(network: Network) -> str:
-    """TOML that `parse` reads back to the same network, value for value.
+def dump(network: Network, claim: Claim | None = None) -> str:
+    """TOML that `parse` and `parse_claim` read back to the same network and claim, value for value.
 
     One network has one text, which stays the same in later versions: a setting that is not among `_ALWAYS` is left out
     where it has its default. Ledgers, servers and secure groups compare what is made of this text.
     """
     require_network(network)
     lines = [f"version = {VERSION}", *_settings("", network)]
+    if claim is not None:
+        lines += ["", "[claim]", *_settings("claim", claim)]
     for name in _TABLES:
         table = getattr(network, name)
         found = _settings(name, table, network.devices.count)
@@ -163,7 +186,7 @@ def dump(network: Network) -> str:
 
 def _settings(name: str, table: Any, count: int = 0) -> list[str]:
     """Lines of one table. A plug-in's scheme shows all its settings: what it leaves out is not airpool's to know."""
-    whole = name == "scheme" and scheme_origin(table) is not None
+    whole = name == "scheme" and SCHEMES.origin(table.name) is not None
     lines = list[str]()
     for f in fields(table):
         value = getattr(table, f.name)
@@ -177,5 +200,6 @@ def _toml(value: Any) -> str:
     if isinstance(value, bool):
         return "true" if value else "false"
     if isinstance(value, tuple):
-        return repr(value[0]) if len(set(value)) == 1 else f"[{', '.join(map(repr, value))}]"
+        same = len(set(value)) == 1 and isinstance(value[0], float)
+        return repr(value[0]) if same else f"[{', '.join(map(repr, value))}]"
     return f'"{value}"' if isinstance(value, str) else repr(value)

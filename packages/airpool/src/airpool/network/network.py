@@ -8,15 +8,12 @@ Every number has a range (`Rule`): wide enough for any use, narrow enough that n
 """
 
 import math
-from dataclasses import dataclass, field, fields, replace
-from importlib import import_module
-from typing import Annotated, Any, Literal, Self
+from dataclasses import MISSING, dataclass, field, fields, replace
+from typing import Annotated, Any, Literal, NamedTuple, Self
 
 from airpool._support.brief import Brief
-from airpool.network.access import ACCESSES, Access, AccessRules
-from airpool.network.choosing import Coin, Scheme
-from airpool.network.neighbours import Neighbours
-from airpool.network.rules import (
+from airpool._support.rounding import full
+from airpool._support.rules import (
     BETWEEN,
     DECIBEL,
     ERROR,
@@ -29,12 +26,50 @@ from airpool.network.rules import (
     STD,
     NetworkError,
     PerDevice,
+    Rule,
     check,
     checked,
     whole,
 )
-from airpool.network.scheme import require_same_coins, scheme_rules
-from airpool.network.slots import Slots
+from airpool.network.access import ACCESSES, Access, AccessName
+from airpool.network.claim import Claim
+from airpool.network.fading import origin_of
+from airpool.schemes.coin import Coin
+from airpool.schemes.scheme import SCHEMES, Scheme, participation_of, require_registered, require_same_coins
+
+MOST_SLOTS = 4096
+
+
+@dataclass(frozen=True)
+class Slots:
+    """The slots of one inference: how many there may be, and when the server stops asking (howto/slots.md).
+
+    count: N, the most slots of an inference; ε of an inference is that of all N, however early the server stops.
+    sure: how probable the server's best class must be for it to stop before the last slot.
+    redrawn: coins, scores and gains are drawn anew in each slot, else once for all slots of an inference.
+    abstain: where the server is not sure after the last slot, it gives no answer instead of its best one.
+
+    >>> Slots(count=4, sure=0.95, abstain=True).count
+    4
+    """
+
+    count: Annotated[int, range(1, MOST_SLOTS + 1)] = 1
+    sure: Annotated[float, Rule("must be > 0 and <= 1", lambda x: 0 < x <= 1)] = 0.99
+    redrawn: bool = True
+    abstain: bool = False
+
+    def __post_init__(self) -> None:
+        check(self, "slots.")
+
+
+def require_one_slot(network: Any, what: str) -> None:
+    """Raises a NetworkError if an inference may have several slots. what: the thing that is one slot."""
+    if network.slots.count > 1:
+        raise NetworkError(
+            f"slots.count={network.slots.count} must be 1: {what}; take --slots 1 (network.one_slot), or `evaluate`, "
+            "which asks slot after slot"
+        )
+
 
 PowerRule = Literal["truncate", "backoff", "paper"]
 
@@ -101,7 +136,7 @@ class Channel:
     fading: str = "none"
     k_factor_db: Annotated[float, DECIBEL] = 4.8
     noise_std: Annotated[float, STD] = 0.0
-    access: Access = "superposed"
+    access: AccessName = "superposed"
     power_rule: PowerRule = "truncate"
     gamma: Annotated[float | Literal["auto"], SCALE] = "auto"
     outage: Annotated[float, BETWEEN._replace(least=1e-30)] = 0.01
@@ -111,8 +146,8 @@ class Channel:
     antennas: Annotated[int, range(1, 257)] = 1
 
     @property
-    def rules(self) -> AccessRules:
-        """The rules of its access."""
+    def rules(self) -> Access:
+        """What follows from its access."""
         return ACCESSES[self.access]
 
     @property
@@ -141,15 +176,14 @@ class Channel:
 
 def with_its_coins(network: "Network") -> "Network":
     """The network with a plug-in's coins as those of Scheme 1: the same ones are tossed over another channel."""
-    return network if scheme_rules(network.scheme).coins is None else replace(network, scheme=Coin())
+    return replace(network, scheme=Coin()) if network.scheme.sets_participation else network
 
 
 @dataclass(frozen=True)
 class Adversary:
     """An eavesdropper that is not at the server.
 
-    antennas: its number of antennas; 0: its ε is not asked for. knows_answer: it may learn the answer, which the server
-    makes from what it receives, so the server's antennas count among its own; else reports state the assumption.
+    antennas: its number of antennas; 0: no eavesdropper is considered.
 
     >>> net = Network.uniform(num_devices=3, adversary=Adversary(antennas=4), channel=Channel(fading="rayleigh"))
     >>> net.adversary.antennas
@@ -157,7 +191,6 @@ class Adversary:
     """
 
     antennas: Annotated[int, range(257)] = 0
-    knows_answer: bool = True
 
     def __post_init__(self) -> None:
         check(self, "adversary.")
@@ -171,12 +204,11 @@ class Network(Brief):
     of (devices + colluders), otherwise a lying server could have two sums opened. The scheme of a plug-in sets the
     devices' participation.
 
-    devices, channel, scheme: its parts. dimension: r, numbers in a latent. delta: δ. neighbours: what ε is about.
-    cover_noise: silent devices send noise. inferences: T, over which ε is composed. adversary: antennas elsewhere.
-    slots: of one inference.
+    devices, channel, scheme: its parts. dimension: r, numbers in a latent. cover_noise: silent devices send noise.
+    adversary: antennas elsewhere. slots: of one inference. What is asked about it: `Claim`.
 
-    >>> net = Network(Devices(12, noise_std=0.05), Channel(fading="rician"), dropouts=2, dimension=40, inferences=100)
-    >>> net.survivors, net.uses, net.coordinates, net.one_slot == net
+    >>> net = Network(Devices(12, noise_std=0.05), Channel(fading="rician"), dropouts=2, dimension=40)
+    >>> net.survivors, net.uses(Claim(inferences=100)), net.coordinates, net.one_slot == net
     (10, 100, 40, True)
     """
 
@@ -186,12 +218,9 @@ class Network(Brief):
     adversary: Adversary = field(default_factory=Adversary)
     slots: Slots = field(default_factory=Slots)
     dimension: Annotated[int, range(1, 10**9 + 1)] = 64
-    delta: Annotated[float, BETWEEN._replace(least=1e-300)] = 1e-5
-    neighbours: Neighbours = Neighbours.ZERO_OUT
     cover_noise: bool = False
     colluders: int = 0
     dropouts: int = 0
-    inferences: Annotated[int, range(1, 10**12 + 1)] = 1
 
     def __post_init__(self) -> None:
         check(self)
@@ -199,7 +228,8 @@ class Network(Brief):
         for name in ("colluders", "dropouts"):
             allowed = f"must be a whole number from 0 to {limit}"
             whole(name, getattr(self, name), least=0, most=limit, allowed=allowed)
-        scheme_rules(self.scheme).check(self)
+        require_registered(self.scheme)
+        self.scheme.check(self)
         if (coins := self._coins_of_plugin()) is not None:
             object.__setattr__(self, "devices", replace(self.devices, participation=coins))
         access = self.channel.rules
@@ -208,11 +238,11 @@ class Network(Brief):
 
     def _coins_of_plugin(self) -> PerDevice | None:
         """The participation that a plug-in's scheme gives here; None where it is a setting."""
-        if (coins := scheme_rules(self.scheme).coins) is None:
+        if not self.scheme.sets_participation:
             return None
         d = self.devices
         public = Devices(count=d.count, power_dbm=d.power_dbm, path_loss_db=d.path_loss_db)
-        return coins(self.scheme, Network(public, self.channel, dimension=self.dimension))
+        return participation_of(self.scheme, Network(public, self.channel, dimension=self.dimension))
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy, maybe from another process: an error where a plug-in's scheme gives other coins here than there."""
@@ -221,17 +251,33 @@ class Network(Brief):
             require_same_coins(self.scheme.name, self.devices.column("participation"), coins)
 
     def _repr_html_(self) -> str:
-        return import_module("airpool.network.in_words").html(self)
+        from airpool._support.notebook import facts, rows_of, shown
+        from airpool._support.table import runs_of
+
+        d, scheme = self.devices, self.scheme
+        names = [name for name in _COLUMNS if getattr(d, name) is not None]
+        lines = list(zip(*([f"{value:.4g}" for value in d.column(name)] for name in names), strict=True))
+        rows = [(label, *line) for label, line in runs_of(lines)]
+        more = {
+            "scheme": ", ".join([str(scheme.name), *_changed(scheme)]),
+            "channel": ", ".join([self.channel.access, *_changed(self.channel, but=("access",))]),
+            "numbers sent by each device": str(self.dimension),
+            **{name: str(getattr(self, name)) for name in ("colluders", "dropouts") if getattr(self, name)},
+            **{name: ", ".join(_changed(getattr(self, name))) for name in ("adversary", "slots")},
+            "cover noise": "silent devices send their noise" if self.cover_noise else "",
+        }
+        table = rows_of(("device", *(_COLUMNS[name] for name in names)), rows)
+        kept = [(name, text) for name, text in more.items() if text]
+        return shown(f"Network of {d.count} device{'s' * (d.count > 1)}", table, facts(kept))
 
     @property
     def survivors(self) -> int:
         """Fewest devices that remain: all but the dropouts."""
         return self.devices.count - self.dropouts
 
-    @property
-    def uses(self) -> int:
+    def uses(self, claim: Claim) -> int:
         """Uses of the mechanism that ε composes: every slot, or every inference where one draw serves its slots."""
-        return self.inferences * (self.slots.count if self.slots.redrawn else 1)
+        return claim.inferences * (self.slots.count if self.slots.redrawn else 1)
 
     @property
     def one_slot(self) -> "Network":
@@ -248,14 +294,16 @@ class Network(Brief):
     def uniform(cls, *, num_devices: int, **settings: Any) -> Self:
         """A network of identical devices. settings: any other fields of Devices and of Network.
 
-        >>> Network.uniform(num_devices=2, path_loss_db=3, epsilon=2.0, delta=1e-6).devices.epsilon
+        >>> Network.uniform(num_devices=2, path_loss_db=3, epsilon=2.0).devices.epsilon
         (2.0, 2.0)
         """
         of_devices = {each.name for each in fields(Devices)} - {"count"}
         known = of_devices | {each.name for each in fields(cls)} - {"devices"}
         for name in settings:
             if name not in known:
-                raise TypeError(f"Network.uniform has no setting {name!r}; it has {', '.join(sorted(known))}")
+                claimed = name in (each.name for each in fields(Claim))
+                where = f"it belongs to Claim({name}=...)" if claimed else f"it has {', '.join(sorted(known))}"
+                raise TypeError(f"Network.uniform has no setting {name!r}; {where}")
         devices = Devices(num_devices, **{name: settings.pop(name) for name in of_devices & settings.keys()})
         return cls(devices, **settings)
 
@@ -274,3 +322,51 @@ class Network(Brief):
             dimension=16 * 49,
             channel=Channel(noise_std=math.sqrt(0.1), gamma=1.0),
         )
+
+
+# Column of a device → its heading.
+_COLUMNS = {
+    "weight": "weight",
+    "clip_norm": "clip norm",
+    "noise_std": "noise std",
+    "participation": "participation",
+    "power_dbm": "power, dBm",
+    "path_loss_db": "path loss, dB",
+    "epsilon": "target ε",
+}
+
+
+def _changed(settings: Any, but: tuple[str, ...] = ()) -> list[str]:
+    """Settings that are not at their defaults, as words."""
+    values = {each: getattr(settings, each.name) for each in fields(settings) if each.name not in but}
+    changed = {each.name: value for each, value in values.items() if each.default is MISSING or value != each.default}
+    return [f"{name.replace('_', ' ')} {full(x) if type(x) is float else x}" for name, x in changed.items()]
+
+
+class NetworkPlugin(NamedTuple):
+    """A plug-in that a network names, and its origin.
+
+    settings: as the network gives them. source: its file or package. sha256: of its source; "": unknown.
+    """
+
+    what: Literal["scheme", "fading"]
+    name: str
+    settings: str
+    source: str
+    version: str
+    sha256: str
+
+
+def network_plugins(network: Network) -> tuple[NetworkPlugin, ...]:
+    """Every plug-in that ε of this network rests on, for reports and ledger rows; none: all of it is airpool's own.
+
+    A codec is none of them: ε does not depend on it.
+    """
+    scheme, fading = network.scheme, network.channel.fading
+    found: list[NetworkPlugin] = []
+    if (origin := SCHEMES.origin(scheme.name)) is not None:
+        found.append(NetworkPlugin("scheme", scheme.name, repr(scheme), origin.source, origin.version, origin.sha256))
+    if (origin := origin_of(fading)) is not None:
+        name = fading.partition(":")[0]
+        found.append(NetworkPlugin("fading", name, fading, origin.source, origin.version, origin.sha256))
+    return tuple(found)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, not_negative, probability
-from airpool.network.neighbours import Neighbours
+from airpool.network.claim import Neighbours
 from airpool.privacy.law import Arrivals, Strength
 
 _COLUMNS: dict[str, Callable[[str, ArrayLike], Floats]] = {
@@ -98,6 +98,11 @@ class Aggregate:
     def received(self) -> Floats:
         """The probability that each device's noise is received: on the air, and taking part."""
         return self.participation * self.presence
+
+    @property
+    def varies(self) -> bool:
+        """Whether what is received depends on a draw of the channel."""
+        return self.strength is not None or bool(np.any(self.presence < 1))
 
     @property
     def exposed(self) -> Floats:

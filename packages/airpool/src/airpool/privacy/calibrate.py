@@ -11,9 +11,9 @@ from airpool._support.arrays import Floats, as_floats
 from airpool._support.errors import AirpoolError
 from airpool._support.rounding import full, up
 from airpool._support.search import smallest, smallest_number
-from airpool.network.neighbours import Neighbours
+from airpool.network.claim import Neighbours
 from airpool.privacy.aggregate import Aggregate
-from airpool.privacy.device import game
+from airpool.privacy.device import by_coin
 from airpool.privacy.law import alike
 
 # Factors that are searched: a dozen orders of magnitude of noise on either side.
@@ -182,12 +182,12 @@ def largest_shift(aggregate: Aggregate, target: Floats, delta: float | Floats, n
         asked = index.astype(np.int64)
         shift = np.zeros(len(wanted))
         shift[asked] = total * np.exp(-smallness)
-        played = game(replace(aggregate, shift=shift[kind]), neighbours, merge=kind)
-        pairs = np.flatnonzero(np.isin(played.kind, asked))
-        found = np.full(len(played.kind), -np.inf)
-        found[pairs] = played.larger(played.low, wanted[played.kind[pairs]], pairs)
+        leak = by_coin(replace(aggregate, shift=shift[kind]), neighbours, of_device=kind)
+        cases = np.flatnonzero(np.isin(leak.kind, asked))
+        found = np.full(len(leak.kind), -np.inf)
+        found[cases] = leak.delta(wanted[leak.kind[cases]], cases)
         with np.errstate(divide="ignore"):
-            return np.log(np.maximum(played.worst(found)[asked], 0.0)) - np.log(limit[asked])
+            return np.log(np.maximum(leak.worst(found)[asked], 0.0)) - np.log(limit[asked])
 
     low, high = np.full(len(wanted), -40.0), np.full(len(wanted), 40.0)
     smallness = smallest(excess, low, high, np.arange(len(wanted), dtype=np.float64))

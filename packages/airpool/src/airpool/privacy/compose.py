@@ -1,6 +1,6 @@
 """Many inferences: the privacy loss of one, convolved with itself on a grid, on the safe side (theory/guarantee.md §6).
 
-Every inference draws participation and noise afresh. One game becomes two laws of the privacy loss, one for each
+Every inference draws participation and noise afresh. One leak becomes two laws of the privacy loss, one for each
 direction; each is composed by itself, and the larger ε of the two is the answer. Why ε is never below the truth, and
 what that costs: docs/proofs/privacy.md, "Composition".
 """
@@ -16,8 +16,7 @@ from numpy.typing import ArrayLike
 from airpool._support.arrays import Floats, as_floats, failure_probability
 from airpool._support.search import smallest_number
 from airpool._support.special import expit
-from airpool.privacy import gaussian
-from airpool.privacy.game import Direction, Game, chosen, solve
+from airpool.privacy.leak import Direction, PerDevice
 from airpool.privacy.renyi import LossMoments
 
 # Within these limits cut tails and rounding stay a small share of δ.
@@ -58,8 +57,12 @@ class Loss:
 
     def epsilon(self, delta: float) -> float:
         """The smallest ε ≥ 0 at which the curve is at most δ, rounded up; inf where there is none."""
-        high = max(0.0, self.step * (self.lowest + len(self.mass) - 1))
-        return smallest_number(lambda eps: log(max(self.delta(eps), 1e-320) / delta), 0.0, high)
+        return smallest_number(lambda eps: log(max(self.delta(eps), 1e-320) / delta), 0.0, self.highest)
+
+    @property
+    def highest(self) -> float:
+        """The largest finite loss, or 0."""
+        return max(0.0, self.step * (self.lowest + len(self.mass) - 1))
 
     def power(self, times: int) -> "Loss":
         """The loss of `times` inferences, by repeated squaring; it is kept."""
@@ -161,33 +164,34 @@ class Stream:
         return max(loss.delta(epsilon) for loss in self.losses)
 
 
-def stream(game: Game, kind: int = 0, *, points: int = _POINTS) -> Stream:
-    """One inference as a stream of length one, kept with the game. points: fewer are coarser, and still safe."""
-    if (kind, points) not in game.kept:
-        game.kept[kind, points] = _stream(game, kind, points)
-    return game.kept[kind, points]
+def stream(leak: PerDevice, kind: int = 0, *, points: int = _POINTS, cells: int | None = None) -> Stream:
+    """One inference as a stream of length one, kept with the leak. points, cells: fewer are coarser, and still safe."""
+    key, cells = ("stream", kind, points, cells), cells or leak.cells
+    if key not in leak.kept:
+        leak.kept[key] = _stream(leak if cells is None else leak.coarse(cells), kind, points)
+    return leak.kept[key]
 
 
-def _stream(game: Game, kind: int, points: int) -> Stream:
-    reach = {direction: _reach(game, kind, direction) for direction in game.directions}
+def _stream(leak: PerDevice, kind: int, points: int) -> Stream:
+    reach = {direction: _reach(leak, kind, direction) for direction in leak.directions}
     step = float(2.0 ** np.floor(np.log2(max(reach.values()) / points)))
 
     def curve(direction: Direction) -> Floats:
         points = step * np.arange(int(np.ceil(reach[direction] / step)) + 1, dtype=np.float64)
         # Rounding must not make a falling curve rise.
-        return np.clip(np.maximum.accumulate(game.delta(kind, points, direction)[::-1])[::-1], 0.0, 1.0)
+        return np.clip(np.maximum.accumulate(leak.curve(kind, points, direction)[::-1])[::-1], 0.0, 1.0)
 
-    curves = [curve(direction) for direction in game.directions]
+    curves = [curve(direction) for direction in leak.directions]
     # Binomial laws of n devices come from ln Γ(n + 1), which is off by a few roundings of its size, n ln n.
-    devices = len(game.of_device)
-    error = game.error + 4 * _ROUNDING * devices * np.log(devices + 1)
+    devices = leak.num_devices
+    error = leak.error + 4 * _ROUNDING * devices * np.log(devices + 1)
     once = tuple(_connected(*sides, step, error) for sides in zip(curves, reversed(curves), strict=True))
 
     @cache
     def moments() -> LossMoments:
-        return LossMoments([loss for each in chosen(game) for loss in stream(each, kind).once])
+        return LossMoments([loss for each in leak.chosen() for loss in stream(each, kind).once])
 
-    return Stream(once, moments=None if game.choices is None else moments)
+    return Stream(once, moments=moments if leak.chooses else None)
 
 
 def _connected(above: Floats, below: Floats, step: float, error: float) -> Loss:
@@ -207,51 +211,19 @@ def _connected(above: Floats, below: Floats, step: float, error: float) -> Loss:
     return _fitted(points, error=error + 16 * len(mass) * _ROUNDING)
 
 
-def _reach(game: Game, kind: int, direction: Direction) -> float:
+def _reach(leak: PerDevice, kind: int, direction: Direction) -> float:
     """The loss beyond which the remaining probability is negligible.
 
     At least 1/16 of the probability that all is revealed: a finer grid would only resolve rounding errors.
     """
     eps = as_floats(np.append(np.geomspace(_LEAST, _REACH, 400), _REACH))
     # δ falls: every 20th point first, then those between the two around the first that is small enough.
-    coarse = game.delta(kind, eps[::20], direction)
+    coarse = leak.curve(kind, eps[::20], direction)
     last = float(coarse[-1])
     step = int(np.argmax(coarse <= last * (1 + 1e-12) + _TOP))
     some = eps[max(20 * step - 19, 0) : 20 * step + 1]
-    enough = game.delta(kind, some, direction) <= last * (1 + 1e-12) + _TOP
+    enough = leak.curve(kind, some, direction) <= last * (1 + 1e-12) + _TOP
     return max(float(some[np.argmax(enough)]) if enough.any() else float(some[-1]), last / 16)
-
-
-def epsilon(game: Game, delta: float, inferences: int, *, missed: ArrayLike = 0.0) -> Floats:
-    """ε of each device after `inferences` inferences of one game; `missed` as in `spent`."""
-    return spent(game, delta, missed=missed)(inferences)
-
-
-def spent(game: Game, delta: float, *, missed: ArrayLike = 0.0) -> Callable[[int], Floats]:
-    """ε of each device as a function of the number of inferences of one game; what was computed is kept.
-
-    missed: how likely it is, in one inference, that the game is not the one played (see `nearby`).
-    Edge cases: an outcome that reveals all, of probability q a time, counts for the whole run: 1 − (1−q)^T.
-    """
-    once: list[Stream] = []
-
-    def after(inferences: int) -> Floats:
-        if inferences < 1:
-            raise ValueError(f"inferences={inferences} must be >= 1")
-        if inferences > 1 and game.gaussian is None:
-            once.extend(stream(game, kind) for kind in range(len(once), game.num_kinds))
-        streams = [each.repeated(inferences) for each in once]
-
-        def at(left: float) -> Floats:
-            if inferences == 1:
-                return solve(game, left).upper
-            if game.gaussian is not None:  # μ² adds up
-                return gaussian.epsilon(game.worst(game.gaussian * np.sqrt(inferences)), left)[game.of_device]
-            return np.array([each.epsilon(left, of=delta) for each in streams])[game.of_device]
-
-        return nearby(at, delta, np.minimum(inferences * np.asarray(missed, dtype=np.float64), 1.0))
-
-    return after
 
 
 def most_inferences(fits: Callable[[int], bool], *, limit: int = 2**20) -> int:
@@ -272,6 +244,7 @@ def nearby(epsilon_at: Callable[[float], Floats], delta: float, distance: ArrayL
     smallest fixed point of ε = epsilon_at(δ − (1 + e^ε)·t), from below; rounded up.
     Edge cases: distance 0 → epsilon_at(δ); too far for any ε → inf.
 
+    >>> from airpool.privacy import gaussian
     >>> nearby(lambda d: gaussian.epsilon(np.ones(3), d), 1e-5, [0.0, 1e-8, 1e-5]).round(3)
     array([4.377, 4.397,   inf])
     """

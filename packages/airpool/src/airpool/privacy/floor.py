@@ -28,7 +28,7 @@ class Floor:
     E_high f − slack ≤ E f ≤ E_low f + slack. Both are one object, and slack is 0, where the law is exact.
 
     `device[i]` is protected by row `row[i]`; a device that is listed several times is protected by the worst of its
-    rows (one for each set of colluders).
+    rows (one for each set of colluders). wide: the laws span orders of magnitude (random strengths).
     """
 
     low: Law
@@ -36,36 +36,49 @@ class Floor:
     slack: float
     device: Integers
     row: Integers
+    wide: bool = False
 
     @property
     def exact(self) -> bool:
         return self.low is self.high
 
-    def representatives(self, of_device: Integers, cells: int | None, own: Floats | None = None) -> "Floor":
-        """The pairs of the first device of each kind only; with `cells`, at most that many cells a law.
+    def of_kinds(self, of_device: Integers) -> "Floor":
+        """The rows of the first device of each kind only."""
+        at = np.isin(self.device, np.unique(of_device, return_index=True)[1])
+        return replace(self, device=self.device[at], row=self.row[at])
 
-        own: the noise of each device, where laws span orders of magnitude (random strengths); see `coarsened`.
-        With `cells` the slack becomes the worst outcome, in which no other noise is there: composition needs that.
+    def of_rows(self, at: Integers) -> "Floor":
+        """The laws of given entries, of one device, rounded down."""
+        rows, row = np.unique(self.row[at], return_inverse=True)
+        low = Law(self.low.variance[rows], self.low.mass[rows])
+        return Floor(low, low, self.slack, 0 * row, row.reshape(-1), self.wide)
+
+    def rounded(self, cells: int, own: Floats | None = None) -> "Floor":
+        """The laws in at most `cells` cells, rounded to their sides. own: of each row; see `coarsened`."""
+        if self.low.variance.shape[1] <= cells and self.high.variance.shape[1] <= cells:
+            return self
+        low = coarsened(self.low, cells, down=True, own=own)
+        high = low if self.exact and low is self.low else coarsened(self.high, cells, down=False, own=own)
+        return replace(self, low=low, high=high)
+
+    def settled(self, cells: int, own: Floats | None) -> "Floor":
+        """As `rounded`, with the slack as the worst outcome, in which no other noise is there: composition needs that.
+
+        own: the noise of the device itself, of each case.
         """
-        _, first = np.unique(of_device, return_index=True)
-        at = np.isin(self.device, first)
-        found = replace(self, device=self.device[at], row=self.row[at])
-        if cells is None or (found.low.variance.shape[1] <= cells and not found.slack):
-            return found
+        if self.low.variance.shape[1] <= cells and not self.slack:
+            return self
         least = None
-        if own is not None:  # rows are shared: the least own noise of those that a row protects
-            least = np.full(len(found.low.variance), np.inf)
-            np.minimum.at(least, found.row, own[found.device])
+        if self.wide and own is not None:  # rows are shared: the least own noise of those that a row protects
+            least = np.full(len(self.low.variance), np.inf)
+            np.minimum.at(least, self.row, own)
             least = np.where(np.isinf(least), 0.0, least)
+        found = self.rounded(cells, least)
         low, high = (
-            coarsened(law, cells, down=down, own=least) for law, down in ((found.low, True), (found.high, False))
+            Law(np.insert(law.variance, 0, 0.0, axis=1), np.insert(law.mass, 0, mass, axis=1)) if self.slack else law
+            for law, mass in ((found.low, self.slack), (found.high, -self.slack))
         )
-        if found.slack:
-            low, high = (
-                Law(np.insert(law.variance, 0, 0.0, axis=1), np.insert(law.mass, 0, mass, axis=1))
-                for law, mass in ((low, found.slack), (high, -found.slack))
-            )
-        return replace(found, low=low, high=high, slack=0.0)
+        return replace(found, low=low, high=low if found.exact and not self.slack else high, slack=0.0)
 
 
 def floor(variance: Floats, participation: Floats, *, extra: float = 0.0, absent: int = 0) -> Floor:

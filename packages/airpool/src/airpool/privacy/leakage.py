@@ -1,26 +1,20 @@
 """Leakage of choosing devices by their scores: Schemes 2.1 (threshold) and 2.2 (ranking), docs/theory/selection.md.
 
-A device's decision to transmit depends on its feature, so the decision itself leaks. Both functions give the game for
-score and feature together; the paper's lemma, which adds two ε up, is paper.formulas.lemma.
+A device's decision to transmit depends on its feature, so the decision itself leaks. The functions give the leak of
+score and feature together; the paper's lemma, which adds two ε up, is paper.formulas.theorem3.
 """
 
 from dataclasses import dataclass, replace
-from typing import get_args
 
 import numpy as np
 
 from airpool._support.arrays import Floats, Integers, finite, not_negative
 from airpool._support.special import log_ndtr
-from airpool.network.neighbours import Neighbours
+from airpool.network.claim import Neighbours
 from airpool.privacy.aggregate import Aggregate, least_of_others, ratio
-from airpool.privacy.game import Direction, Game, gaussians, mixture
 from airpool.privacy.law import alike
+from airpool.privacy.leak import Decided, Gaussian, PerDevice, Seen, gaussians
 from airpool.privacy.unaligned import surroundings
-
-# e^ε beyond this is out of floating point's reach; a larger ε is reported as inf.
-_CEILING = 700.0
-# Relative error of δ as computed, where silence is nearly as likely under both features.
-_ERROR = 1e-8
 
 
 @dataclass(frozen=True)
@@ -52,14 +46,10 @@ class Decision:
         return np.asarray(log_ndtr(gap)), np.asarray(log_ndtr(-gap))
 
 
-def threshold_game(
-    aggregate: Aggregate,
-    scheme: Decision,
-    neighbours: Neighbours | str = Neighbours.ZERO_OUT,
-    *,
-    cells: int | None = None,
-) -> Game:
-    """Scheme 2.1, exactly, for the worst pair of scores.
+def by_threshold(
+    aggregate: Aggregate, scheme: Decision, neighbours: Neighbours | str = Neighbours.ZERO_OUT
+) -> PerDevice:
+    """The leak of each device in one slot of Scheme 2.1, exactly, for the worst pair of scores.
 
         δ(ε) = max_{π,π′} [(1−π) − e^ε(1−π′)]₊ + π·E[δ_G(ε − ln(π/π′); Δ/√v)]
         π, π′ ∈ {Φ((η−u_max)/σ₀), Φ((η−u_min)/σ₀)}
@@ -70,74 +60,52 @@ def threshold_game(
     Under cover noise the adversary is given who transmits all the same: an upper bound.
     Edge cases: a threshold far from every score gives 0 leakage by the decision, or inf without noise, never NaN.
     """
-    _reject_removal(neighbours)
-    # Every vertex is a pair of its own. Equal scores matter most where devices transmit most often: a vertex less.
-    vertices = np.array([(0, 1), (1, 0), (1, 1)])
-    game = _threshold(aggregate, scheme, neighbours, vertices, cells=cells)
-    return replace(game, choices=np.repeat(np.arange(3), len(game.kind) // 3))
+    # Every vertex is a case of its own. Equal scores matter most where devices transmit most often: a vertex less.
+    return _between(aggregate, scheme, neighbours, np.array([(0, 1), (1, 0), (1, 1)]))
 
 
-def public_score_game(aggregate: Aggregate, scheme: Decision, score: Floats, *, cells: int | None = None) -> Game:
-    """Scheme 2.1 against a device whose feature is 0 and whose score is public, one of each device (odds.py).
-
-    Forward: any view against the public one. Backward: the public one against any view.
-    """
-    vertices = np.array([(0, 2), (1, 2), (2, 0), (2, 1)])
-    game = _threshold(aggregate, scheme, Neighbours.ZERO_OUT, vertices, cells=cells, public=score)
-    half = len(game.kind) // 2
-
-    def low(eps: Floats, pair: Integers, direction: Direction) -> Floats:
-        return game.low(eps, pair + half * (direction == "backward"), "forward")
-
-    return replace(game, kind=game.kind[:half], low=low, directions=get_args(Direction), distances=None)
+def by_public_score(aggregate: Aggregate, scheme: Decision, score: Floats) -> PerDevice:
+    """Scheme 2.1 against a device whose feature is 0 and whose score is public, one of each device (odds.py)."""
+    return _between(aggregate, scheme, Neighbours.ZERO_OUT, np.array([(0, 2), (1, 2)]), public=score)
 
 
-def _threshold(
+def _between(
     aggregate: Aggregate,
     scheme: Decision,
     neighbours: Neighbours | str,
     vertices: Integers,
     *,
-    cells: int | None,
     public: Floats | None = None,
-) -> Game:
+) -> PerDevice:
     """Scheme 2.1 between given scores: 0 the highest, 1 the lowest, 2 the public one."""
+    _reject_removal(neighbours)
     # [transmits, silent] × [highest score, lowest score, public score] × devices
     scores = (scheme.score_high, scheme.score_low, *(() if public is None else (public,)))
     ends = (np.broadcast_to(u, (aggregate.num_devices,)) for u in scores)
     chance = np.stack([scheme.log_participation(score) for score in ends], axis=1)
     # Under cover noise the others' noise is there whenever they are on the air, whether they transmit or not.
     rarest = 1.0 if aggregate.cover_noise else np.exp(chance[0, 0])
-    around = surroundings(aggregate, rarest)
     columns = (aggregate.shift, aggregate.variance, aggregate.lent, aggregate.presence, aggregate.kind_of_strength)
     of_device = alike(*columns, *chance[0])[1]
-    found = around.representatives(of_device, cells, None if aggregate.strength is None else aggregate.variance)
-    here, there = np.repeat(vertices, len(found.row), axis=0).T
-    found = replace(found, device=np.tile(found.device, len(vertices)), row=np.tile(found.row, len(vertices)))
-    log_transmits, log_silent = (np.stack([x[here, found.device], x[there, found.device]]) for x in chance)
-    game = mixture(
-        found,
-        of_device,
-        distance=aggregate.distance(neighbours)[found.device],
-        own=aggregate.variance[found.device],
-        exposed=np.exp(log_transmits[0]),
-        log_transmits=log_transmits,
-        log_silent=log_silent,
-        most=_CEILING,
-        error=_ERROR,
-    )
-    return replace(game, gaussian=None)
+    noise = surroundings(aggregate, rarest).of_kinds(of_device)
+    here, there = np.repeat(vertices, len(noise.row), axis=0).T
+    choice = None if public is not None else np.repeat(np.arange(len(vertices)), len(noise.row))
+    at = np.tile(noise.device, len(vertices))
+    noise = replace(noise, device=at, row=np.tile(noise.row, len(vertices)))
+    on, off = (np.stack([x[here, at], x[there, at]]) for x in chance)
+    plain = Gaussian(aggregate.distance(neighbours)[at], aggregate.variance[at])
+    return PerDevice(Decided(on, off, Seen(noise, plain, np.ones(len(at))), choice), of_device[at], of_device)
 
 
-def ranking_game(
+def by_ranking(
     aggregate: Aggregate,
     *,
     score_range: Floats,
     score_noise_std: Floats,
     num_selected: int,
     neighbours: Neighbours | str = Neighbours.ZERO_OUT,
-) -> Game:
-    """Scheme 2.2: devices send noisy scores to a ranking server, and the `num_selected` lowest transmit.
+) -> PerDevice:
+    """The leak of each device in Scheme 2.2: it sends a noisy score, and the `num_selected` lowest transmit.
 
         ε_G at μ = √((Δu/σ₀)² + (Δ_k/√v_sel)²)
 
@@ -157,8 +125,7 @@ def ranking_game(
     helpers = max(transmitting - 1 - aggregate.absent, 0) if steady else 0
     counted = least_of_others(aggregate.lent, helpers) + aggregate.variance + aggregate.extra
     mu = np.hypot(ratio(spread, std), ratio(aggregate.distance(neighbours), np.sqrt(counted)))
-    distinct, of_device, _ = alike(mu)
-    return gaussians(distinct, np.ones_like(distinct), of_device)
+    return gaussians(mu)
 
 
 def _reject_removal(neighbours: Neighbours | str) -> None:

@@ -10,17 +10,19 @@ sees and what does not depend on the secret is given: B is the mean of the bound
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
-from functools import partial
+from functools import partial, singledispatch
+from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, Integers, as_floats, checked
 from airpool._support.special import ndtr, ndtri
+from airpool._support.threads import single_thread
 from airpool.privacy import gaussian
-from airpool.privacy.compose import Loss, Stream
-from airpool.privacy.game import Distances, Game
+from airpool.privacy.compose import MOST_INFERENCES, Loss, Stream, stream
+from airpool.privacy.epsilon import worst_draws
+from airpool.privacy.leak import Decided, Draws, Gaussian, Least, Mixed, Near, PerDevice, Times, Unbounded, Worst
 from airpool.privacy.leakage import Decision
 from airpool.privacy.sums import most_of
 
@@ -33,6 +35,8 @@ _ERROR = 1e-11
 _CHUNK = 2**19
 # Points of a grid, how often it is refined, and the smallest logarithm of a likelihood ratio that is tried.
 _POINTS, _ROUNDS, _LEAST = 16, 5, -10.0
+# Cells of a noise law and points of a curve where a stream of Scheme 2.1 is composed for its odds.
+_FEW_CELLS, _FEW_POINTS = 2**6, 2**7
 
 
 def priors(prior: ArrayLike) -> Floats:
@@ -61,67 +65,119 @@ def rounded_up(prior: ArrayLike, found: Floats) -> Floats:
     return np.clip(found * (1 + _ERROR), prior, 1.0)
 
 
-def halved(game: Game) -> Game:
-    """The zero-out game from that of replaced features, which are twice as far apart; without hidden coins."""
-    law = _law(game)
-
-    def half(pair: Integers) -> Floats:
-        return law.mu(pair) / 2
-
-    return replace(game, distances=law._replace(mu=half), gaussian=None if game.gaussian is None else game.gaussian / 2)
+@singledispatch
+def odds(leak: Any, prior: Floats) -> Floats:
+    """Odds (priors, devices) of a leak whose other side does not depend on the secret; never too small."""
+    raise TypeError(f"{type(leak).__name__} is no leak of devices: register its odds with airpool.privacy.odds.odds")
 
 
-def averaged(game: Game, prior: Floats) -> Floats:
-    """Odds (priors, devices) of one inference where the adversary sees who takes part, gains and directions.
+@odds.register
+def _(leak: PerDevice, prior: Floats) -> Floats:
+    """Where the adversary sees who takes part, gains and directions:
 
         B(κ) = (1−p)κ + p·E[Φ(Φ⁻¹(κ) + μ)]
 
     Under cover noise the coin is hidden, and B is the same: its likelihood ratio rises with the sum, so that the best
     test of level κ is the one of the Gaussian.
-    Holds for: Scheme 1, 2.2 and the object.
     """
-    return _right_on_average(game, prior, 1)
+    if isinstance(leak.leak, Decided):
+        return _decided(leak, prior)
+    return _right_on_average(leak, prior, 1) if leak.shifts else _by_losses(Times(1, leak), prior)
 
 
-def repeated(game: Game, prior: Floats, times: int) -> Floats:
-    """Odds (priors, devices) of many inferences of one secret, each with a draw of its own that the adversary sees.
+@odds.register
+def _(leak: Times, prior: Floats) -> Floats:
+    """Many inferences of one secret, each with a draw of its own:  B(κ) = E[Φ(Φ⁻¹(κ) + √(Σ μ_t²))]
 
-        B(κ) = E[Φ(Φ⁻¹(κ) + √(Σ μ_t²))]
-
-    Holds for: the games of `averaged`, without hidden coins.
+    Coins that are hidden or depend on the data: by the composed loss.
     """
-    return _right_on_average(game, prior, times)
+    one = leak.leak
+    if leak.number == 1:
+        return odds(one, prior)
+    if isinstance(one.leak, Decided):
+        return _by_losses(leak, prior, points=_FEW_POINTS, cells=_FEW_CELLS)
+    return _right_on_average(one, prior, leak.number) if isinstance(one.signal, Gaussian) else _by_losses(leak, prior)
 
 
-def _right_on_average(game: Game, prior: Floats, times: int) -> Floats:
-    return rounded_up(prior[:, None], means_of(game, [partial(_right, kappa) for kappa in prior], times))
+@odds.register
+def _(leak: Draws, prior: Floats) -> Floats:
+    """Over a channel that stays:  B(κ) = E[Φ(Φ⁻¹(κ) + √T·μ)]"""
+    if leak.draws == 1:
+        return odds(leak.in_one, prior)
+    found = [odds(worst_draws(leak, kind), prior)[:, 0] for kind in range(leak.leak.num_kinds)]
+    return np.array(found).T[:, leak.leak.of_device]
 
 
-def means_of(game: Game, rising: Sequence[Rising], times: int = 1) -> Floats:
+@odds.register
+def _(leak: Mixed, prior: Floats) -> Floats:
+    """What was drawn is seen:  B(κ) = Σ mass_i·B_i(κ) + (1 − Σ mass_i)·κ;  1 where inferences are not composed."""
+    if leak.leaks[0].number > MOST_INFERENCES:
+        return np.ones((len(prior), len(leak.leaks[0].leak.of_device)))
+    mass = leak.mass[:, leak.leaks[0].leak.of_device]
+    silent = np.maximum(1 - mass.sum(axis=0), 0.0)
+    found = sum(share * odds(each, prior) for share, each in zip(mass, leak.leaks, strict=True))
+    return np.minimum(found + silent * prior[:, None], 1.0)
+
+
+@odds.register
+def _(leak: Near, prior: Floats) -> Floats:
+    """Where the law is missed a guess may be right every time."""
+    return np.minimum(odds(leak.leak, prior) + leak.failure, 1.0)
+
+
+@odds.register
+def _(leak: Least, prior: Floats) -> Floats:
+    return np.minimum.reduce([odds(each, prior) for each in leak.leaks])
+
+
+@odds.register
+def _(leak: Worst, prior: Floats) -> Floats:
+    return np.maximum.reduce([odds(each, prior) for each in leak.leaks])
+
+
+@odds.register
+def _(leak: Unbounded, prior: Floats) -> Floats:
+    return np.ones((len(prior), leak.count))
+
+
+def _right_on_average(leak: PerDevice, prior: Floats, times: int) -> Floats:
+    return rounded_up(prior[:, None], means_of(leak, [partial(_right, kappa) for kappa in prior], times))
+
+
+def _by_losses(leak: Times, prior: Floats, **coarser: int) -> Floats:
+    one = leak.leak
+    with single_thread():
+        streams = (stream(one, kind, **coarser).repeated(leak.number) for kind in range(one.num_kinds))
+        return np.array([composed(each, prior) for each in streams]).T[:, one.of_device]
+
+
+def means_of(leak: PerDevice, rising: Sequence[Rising], times: int = 1) -> Floats:
     """Means of rising functions of μ over what the adversary sees, (functions, devices); rounded up.
 
     times: number of inferences, μ² adds up over them.
     """
-    if game.gaussian is not None:
-        mu = game.worst(game.gaussian * np.sqrt(times))
-        return np.array([each(mu) for each in rising])[:, game.of_device]
+    if leak.gaussian is not None:
+        mu = leak.worst(leak.gaussian * np.sqrt(times))
+        return np.array([each(mu) for each in rising])[:, leak.of_device]
     if times > 1:
+        # With the slack as an outcome in which no other noise is there.
+        leak = leak if leak.cells is None else leak.coarse(leak.cells)
         certain = max(map(_certain, rising))
-        totals = [most_of(*_largest_square(game, kind), times, certain=certain) for kind in range(game.num_kinds)]
+        totals = [most_of(*_largest_square(leak, kind), times, certain=certain) for kind in range(leak.num_kinds)]
         found = [[float(each(np.sqrt(one.values)) @ one.mass) + one.lost for one in totals] for each in rising]
-        return np.minimum(found, 1.0)[:, game.of_device]
-    return np.array([_mean_of_one(game, each) for each in rising])
+        return np.minimum(found, 1.0)[:, leak.of_device]
+    return np.array([_mean_of_one(leak, each) for each in rising])
 
 
-def _mean_of_one(game: Game, rising: Rising) -> Floats:
-    law = _law(game)
-    pairs, out = np.arange(len(game.kind)), np.empty(len(game.kind))
+def _mean_of_one(leak: PerDevice, rising: Rising) -> Floats:
+    law = leak.distances
+    pairs, out = np.arange(len(leak.kind)), np.empty(len(leak.kind))
     size = max(1, _CHUNK // law.mu(pairs[:1]).shape[1])
     for some in np.split(pairs, range(size, len(pairs), size)):
         seen = np.einsum("ij,ij->i", law.mass(some), rising(law.mu(some))) + law.slack
         p = law.exposed[some]
         out[some] = (1 - p) * rising(np.zeros(1))[0] + p * np.minimum(seen, 1.0)
-    return game.worst(out)[game.of_device]
+    return leak.worst(out)[leak.of_device]
 
 
 def _certain(rising: Rising) -> float:
@@ -130,14 +186,9 @@ def _certain(rising: Rising) -> float:
     return float(np.min(mu[rising(mu) >= 1 - 1e-9] ** 2, initial=np.inf))
 
 
-def _law(game: Game) -> Distances:
-    assert game.distances is not None
-    return game.distances
-
-
-def _largest_square(game: Game, kind: int) -> tuple[Floats, Floats]:
+def _largest_square(leak: PerDevice, kind: int) -> tuple[Floats, Floats]:
     """A law of μ² that is above those of all pairs of a kind: values, which rise, and probabilities."""
-    law, pairs = _law(game), np.flatnonzero(game.kind == kind)
+    law, pairs = leak.distances, np.flatnonzero(leak.kind == kind)
     mu = law.mu(pairs)
     # The slack is an outcome without any noise.
     worst = np.max(mu, axis=1, keepdims=True)
@@ -173,28 +224,27 @@ def _by_loss(loss: Loss, prior: float) -> float:
     return float(rounded_up(prior, np.asarray(found)))
 
 
-def decided(game: Game, scheme: Decision, prior: Floats) -> Floats:
+def _decided(leak: PerDevice, prior: Floats) -> Floats:
     """Odds (priors, devices) of one inference of Scheme 2.1, where the decision to transmit depends on the view too.
 
         B(κ) = E inf_m κ(m₀ + m) + π₊δ_G(ln(m/π₊); μ),   m₀ = max(1−π₊, 1−π₋ + π₋δ_G(ln(m/π₋); μ) − π₊δ_G(ln(m/π₊); μ))
 
     π₋ ≤ π₊: how often the device transmits at its highest and lowest score. Q is the best law for each μ: silent with
     weight m₀, else a zeroed feature with weight m (docs/proofs/odds.md).
-    game: that of `threshold_game`, zero-out.
+    leak: that of `leakage.by_threshold`, zero-out: its last choice is the device at its lowest score, the first one
+    compares both scores.
     """
-    assert game.choices is not None
-    last = np.flatnonzero(game.choices == game.choices.max())
-    law = _law(game)
-    first = np.unique(game.of_device, return_index=True)[1][game.kind[last]]
-    ends = (scheme.score_high, scheme.score_low)
-    scores = np.stack([np.broadcast_to(score, game.of_device.shape)[first] for score in ends])
-    # [highest, lowest score] × priors × pairs × cells
-    log_transmits, log_silent = (x[:, None, :, None] for x in scheme.log_participation(scores))
+    assert isinstance(leak.leak, Decided)
+    assert leak.leak.choice is not None
+    first, last = (np.flatnonzero(leak.leak.choice == choice) for choice in (0, leak.leak.choice.max()))
+    law = leak.distances
+    # [highest, lowest score] × priors × cases × cells
+    log_transmits, log_silent = (x[:, None, first, None] for x in (leak.leak.on, leak.leak.off))
     least = _least_decided(prior[:, None, None], law.mu(last), log_transmits, np.exp(log_silent))
     found = np.einsum("ij,aij->ai", law.mass(last), least) + law.slack
-    worst = np.zeros((len(prior), game.num_kinds))
-    np.maximum.at(worst.T, game.kind[last], found.T)
-    return rounded_up(prior[:, None], worst[:, game.of_device])
+    worst = np.zeros((len(prior), leak.num_kinds))
+    np.maximum.at(worst.T, leak.kind[last], found.T)
+    return rounded_up(prior[:, None], worst[:, leak.of_device])
 
 
 def _least_decided(prior: Floats, mu: Floats, log_transmits: Floats, silent: Floats) -> Floats:
@@ -218,6 +268,14 @@ def _least_decided(prior: Floats, mu: Floats, log_transmits: Floats, silent: Flo
         low = np.take_along_axis(tried, at, 0)[0] - width
         width = 2 * width
     return least
+
+
+def mean_square(leak: PerDevice) -> Floats:
+    """Mean μ² of each device where it transmits, of its worst case."""
+    law, cases = leak.distances, leak.cases
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = np.einsum("ij,ij->i", law.mass(cases), np.minimum(law.mu(cases), 1e6) ** 2)
+    return leak.worst(found)[leak.of_device]
 
 
 def public_score(scheme: Decision, squares: Floats) -> Floats:

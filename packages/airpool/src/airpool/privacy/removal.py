@@ -4,14 +4,11 @@ With the device the sum is P = N(Δ, a I_r), without it Q = N(0, b I_r), a = b +
 is a quadratic in y, so H_ε is a difference of two noncentral χ² tails (docs/proofs/privacy.md, "Removal").
 """
 
-from typing import Any
-
 import numpy as np
 
 from airpool._support.arrays import Floats, as_floats
 from airpool._support.special import gammaln, ndtr, noncentral_tail
 from airpool.privacy import gaussian
-from airpool.privacy.cover import hidden
 
 # From this noncentrality on SciPy's series gets slow and then fails; the quadrature below is exact there.
 _FAR = 1e6
@@ -20,35 +17,6 @@ _LOW = 1e-6
 _NOTHING = 1e-30
 # Nodes over the length of the part of y that is orthogonal to Δ; it is concentrated, so they lie within ±12 deviations.
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(160)
-
-
-def delta(
-    epsilon: Floats,
-    *,
-    shift: Floats,
-    rest: Floats,
-    own: Floats,
-    dimension: int,
-    participation: Floats,
-    backward: bool,
-) -> Floats:
-    """δ between (1−p)Q + pP and Q when participation is hidden; elementwise (see `cover.hidden`)."""
-    epsilon, shift, rest, own, participation = np.broadcast_arrays(epsilon, shift, rest, own, participation)
-
-    def of(e: Floats, at: Any) -> Floats:
-        return divergence(e, shift=shift[at], rest=rest[at], own=own[at], dimension=dimension, backward=backward)
-
-    return hidden(epsilon, participation, of, backward=backward)
-
-
-def delta_covered(epsilon: Floats, *, shift: Floats, participation: Floats, **rest: Any) -> Floats:
-    """The same under cover noise: present, the device sends its noise for sure and its feature with probability p.
-
-    An upper bound: the divergence is convex, so it is at most the mean over the device's coin.
-    """
-    transmitting = divergence(epsilon, shift=shift, **rest)
-    silent = divergence(epsilon, shift=np.zeros_like(shift), **rest)
-    return participation * transmitting + (1 - participation) * silent
 
 
 def divergence(epsilon: Floats, *, shift: Floats, rest: Floats, own: Floats, dimension: int, backward: bool) -> Floats:

@@ -53,7 +53,7 @@ def sampled_floor(
     if arrivals.rayleigh and kinds.max() == 0:
         below, above = _beta(arrivals, count - 1 - absent, float(participation[0]))
         rows = (Law(law.variance * unit, law.mass) for law in (below, above))
-        return Floor(*rows, slack=_ARITHMETIC, device=np.arange(count), row=kinds)
+        return Floor(*rows, slack=_ARITHMETIC, device=np.arange(count), row=kinds, wide=True)
     if count > MOST_DEVICES or (absent and kinds.max() > 0):
         return None
     # Twelve digits: a factor on all noise, as in a search, changes nothing here.
@@ -62,7 +62,7 @@ def sampled_floor(
     laws = _laws(arrivals, *columns, absent, _draws(arrivals, count))
     # Logarithms are off by far less than this.
     low, high = (Law(law.variance * unit * (1 + off), law.mass) for law, off in zip(laws, (-1e-11, 1e-11), strict=True))
-    return Floor(low, high, slack=0.0, device=np.arange(count), row=kinds)
+    return Floor(low, high, slack=0.0, device=np.arange(count), row=kinds, wide=True)
 
 
 def _draws(arrivals: Arrivals, count: int) -> int:

@@ -102,7 +102,7 @@ def _unaligned(
     rows_of = [np.flatnonzero(np.array([own for own, _ in below]) == kind) for kind in of_device]
     device = np.repeat(np.arange(len(variance)), [len(rows) for rows in rows_of])
     slack = _ARITHMETIC + len(variance) * strength.error + _TAIL
-    return Floor(low, high, slack=slack, device=device, row=np.concatenate(rows_of))
+    return Floor(low, high, slack=slack, device=device, row=np.concatenate(rows_of), wide=True)
 
 
 def _others(count: Integers, own: int, absent: int) -> Iterator[Integers]:

@@ -11,12 +11,10 @@ from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Array, Floats
 from airpool.account.report import PrivacyReport
-from airpool.network import Network, require_network, scheme_rules, scored
+from airpool.network import Claim, Network, require_network, scored
 from airpool.protocol import device as stations
-from airpool.protocol.device import Senders
-from airpool.protocol.randomness import Randomness
+from airpool.protocol.device import Randomness, Senders
 from airpool.radio.link import link_of
-from airpool.schemes.scores import bounded, score_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -68,6 +66,7 @@ def signal(
     latent: ArrayLike,
     network: Network,
     source: Randomness,
+    claim: Claim = Claim(),
     *,
     device: int,
     gain: float,
@@ -88,7 +87,7 @@ def signal(
         raise ValueError(f"gain={gain} must be >= 0 and finite")
     if gain != 1 and not network.channel.rules.radio:
         raise ValueError(f"gain={gain} must be 1: access = {network.channel.access} has no radio")
-    report, senders, h = source.report(network), _senders(network, int(device)), np.full((1, 1, 1), float(gain))
+    report, senders, h = source.report(network, claim), _senders(network, int(device)), np.full((1, 1, 1), float(gain))
     _check(choice, network)
     out = stations.transmit(z[None, None], senders, source, gain=h, takes_part=_drawn(senders, source, h, choice))
     # Adding zero turns the −0 of a silent device into 0: its sign would be a bit of z̃.
@@ -96,17 +95,19 @@ def signal(
 
 
 @np.errstate(all="ignore")
-def noisy_score(score: float, network: Network, source: Randomness, *, num_classes: int | None = None) -> float:
+def noisy_score(
+    score: float, network: Network, source: Randomness, claim: Claim = Claim(), *, num_classes: int | None = None
+) -> float:
     """ũ = u + v for the ranking server of Scheme 2.2; see live.noisy_score."""
     require_network(network)
-    if not scheme_rules(network.scheme).ranked:
+    if not network.scheme.needs_ranking_server:
         raise ValueError(f"scheme.name={network.scheme.name!r} must be 2.2: otherwise no score leaves the device")
     scheme = scored(network.scheme)
     if source.on_grid and scheme.score_noise_std == 0:
         raise ValueError("scheme.score_noise_std=0 must be > 0: a score without noise must not leave the device")
-    source.report(network)
-    u = bounded(np.array([[score]], dtype=np.float64), scheme, num_classes)
-    drawn = stations.noisy(u, scheme.score_noise_std, trials=1, source=source, limit=score_range(scheme).high)
+    source.report(network, claim)
+    u = scheme.bounded(np.array([[score]], dtype=np.float64), num_classes)
+    drawn = stations.noisy(u, scheme.score_noise_std, trials=1, source=source, limit=scheme.score_range().high)
     return float(drawn[0, 0, 0])
 
 
@@ -114,20 +115,20 @@ def noisy_score(score: float, network: Network, source: Randomness, *, num_class
 def _drawn(senders: Senders, source: Randomness, gain: Floats, choice: Choice) -> Array:
     scores = None if choice.score is None else np.array([[choice.score]], dtype=np.float64)
     known = choice.selected if choice.takes_part is None else choice.takes_part
-    drawn = {"scores": scores, "num_classes": choice.num_classes, "selected": known}
-    return stations.taking_part(senders, source, gain, **drawn)[0]
+    classes = choice.num_classes
+    return stations.taking_part(senders, source, gain, scores=scores, num_classes=classes, selected=known)[0]
 
 
 def _check(choice: Choice, network: Network) -> None:
     if choice.takes_part is not None:
         return
-    rules = scheme_rules(network.scheme)
-    wanted = "selected" if rules.ranked else "score" if rules.scored else None
+    scheme, ranked = network.scheme, network.scheme.needs_ranking_server
+    wanted = "selected" if ranked else "score" if scheme.needs_posteriors else None
     for name in ("score", "selected"):
         if (getattr(choice, name) is not None) != (name == wanted):
             verb = "needs" if name == wanted else "takes no"
-            raise ValueError(f"scheme {network.scheme.name} {verb} {name}: 2.1 goes by a score, 2.2 by being selected")
-    if rules.ranked and not isinstance(choice.selected, bool | np.bool_):
+            raise ValueError(f"scheme {scheme.name} {verb} {name}: 2.1 goes by a score, 2.2 by being selected")
+    if ranked and not isinstance(choice.selected, bool | np.bool_):
         raise ValueError(f"selected={choice.selected!r} must be true or false, what the ranking server answered")
 
 

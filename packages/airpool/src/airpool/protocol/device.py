@@ -7,23 +7,93 @@ They differ in where coins and noise come from, a `Randomness`. Never raises on 
 them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
+from typing import Any, Protocol
 
 import numpy as np
-from array_api_compat import array_namespace
+from array_api_compat import array_namespace, is_numpy_array, is_torch_array
 
-from airpool._support.arrays import Array, like, require_array
-from airpool.network import Network, scheme_rules, scored
-from airpool.protocol.maps import Map, apply
-from airpool.protocol.randomness import Randomness
-from airpool.radio.csi import Misalignment
+from airpool._support import draws
+from airpool._support.arrays import Array, like, require, require_array
+from airpool.account.report import PrivacyReport
+from airpool.network import Claim, Network, scored
 from airpool.radio.link import Link
-from airpool.radio.power import Transmission, Transmitters
+from airpool.radio.power import Misalignment, Transmission, Transmitters
 from airpool.radio.power import transmit as control
-from airpool.schemes.scores import bounded, score_range
+
+
+class Randomness(Protocol):
+    """Coins and noise of K devices. The devices' axis is the last of coins, and the last but one of values and noise.
+
+    on_grid: noise is a discrete Gaussian, and values are rounded before it is added.
+    """
+
+    @property
+    def on_grid(self) -> bool: ...
+
+    def report(self, network: Network, claim: Claim) -> PrivacyReport | None:
+        """The guarantee that this noise gives; None: none. Raises an error where the network must not transmit."""
+        ...
+
+    def coins(self, probability: Array, shape: tuple[int, ...], *, dtype: Any) -> Array:
+        """Independent draws of bool, (n, t, K), true with this probability, which broadcasts to the shape."""
+        ...
+
+    def rounded(self, values: Array, std: Sequence[float], limit: Sequence[float]) -> Array:
+        """Values (..., K, r) to which noise of these standard deviations may be added. limit: their largest norms."""
+        ...
+
+    def noise(self, std: Sequence[float], shape: tuple[int, ...], *, dtype: Any) -> Array:
+        """Independent noise (..., K, r) of standard deviation std[k]."""
+        ...
+
+
+@dataclass(frozen=True)
+class Seeded:
+    """Generators of a simulation: one for each device, or a single one for all. Gives no privacy."""
+
+    own: Sequence[draws.Generator]
+    on_grid = False
+
+    def report(self, network: Network, claim: Claim) -> None:
+        return None
+
+    def coins(self, probability: Array, shape: tuple[int, ...], *, dtype: Any) -> Array:
+        uniform, p = draws.by_device(draws.uniform, self.own, shape, dtype=dtype), np.ravel(probability)
+        return uniform < (float(p[0]) if np.all(p == p[0]) else like(probability, uniform))
+
+    def rounded(self, values: Array, std: Sequence[float], limit: Sequence[float]) -> Array:
+        return values
+
+    def noise(self, std: Sequence[float], shape: tuple[int, ...], *, dtype: Any) -> Array:
+        normals = draws.by_device(draws.standard_normal, self.own, shape, axis=-2, dtype=dtype)
+        return like(std, normals)[:, None] * normals
+
+
+Map = Callable[[Array], Array] | Array  # a function, a torch module, or a matrix that multiplies from the left
+
+
+def apply(function: Map, x: Array, *, name: str = "function") -> Array:
+    """f(x) along the last axis; a matrix (out, in) multiplies from the left."""
+    if callable(function):
+        return function(x)
+    if not any(is_one(function) and is_one(x) for is_one in (is_numpy_array, is_torch_array)):
+        library = "torch" if is_torch_array(x) else "NumPy"
+        wanted = f"a function, a torch module or a {library} matrix"
+        raise TypeError(f"{name} is of type {type(function).__name__}, must be {wanted}")
+    if function.ndim != 2 or function.shape[1] != x.shape[-1]:
+        raise ValueError(f"{name} has shape {tuple(function.shape)}, must be a matrix (*, {x.shape[-1]})")
+    xp = array_namespace(x)
+    # Parameters are checked; features never are.
+    require(name, function, "must be finite", ok=xp.isfinite)
+    if is_torch_array(x) and (function.dtype != x.dtype or function.device != x.device):
+        raise ValueError(f"{name} is {function.dtype} on {function.device}, must be {x.dtype} on {x.device}, as x is")
+    # Features that are too large or not finite are guarded by the clip: a warning would leak them.
+    with np.errstate(all="ignore"):
+        return xp.matmul(x, function.T)
+
 
 # How far inside C a clipped vector ends, in units of the floating-point resolution: a few roundings, plus those of a
 # sum of r squares in any order.
@@ -111,20 +181,19 @@ def taking_part(
     an earlier slot.
     """
     network, xp, shape = senders.network, array_namespace(gain), tuple(gain.shape)
-    rules = scheme_rules(network.scheme)
     if selected is not None:
         return xp.full_like(gain, bool(selected), dtype=xp.bool), None
-    if not rules.scored:
+    if network.scheme.independent:
         if all(p == 1 for p in network.devices.column("participation")):
             return xp.ones_like(gain, dtype=xp.bool), None
         return source.coins(np.array(senders.column("participation")), shape, dtype=gain.dtype), None
     scheme = scored(network.scheme)
-    u = bounded(xp.astype(scores, gain.dtype), scheme, num_classes)
-    if source.on_grid and not rules.ranked:
-        # A coin of the score's probability, off by the rules' coin_bias at most: a grid would move it further.
-        return source.coins(rules.participation(scheme, u)[:, None], shape, dtype=gain.dtype), None
-    noisy_scores = noisy(u, scheme.score_noise_std, trials=shape[1], source=source, limit=score_range(scheme).high)
-    return rules.chosen(scheme, noisy_scores), noisy_scores
+    u = scheme.bounded(xp.astype(scores, gain.dtype), num_classes)
+    if source.on_grid and not scheme.needs_ranking_server:
+        # A coin of the score's probability, off by the scheme's coin_bias at most: a grid would move it further.
+        return source.coins(scheme.participation_by_score(u)[:, None], shape, dtype=gain.dtype), None
+    noisy_scores = noisy(u, scheme.score_noise_std, trials=shape[1], source=source, limit=scheme.score_range().high)
+    return scheme.select(noisy_scores), noisy_scores
 
 
 def noisy(bounded_scores: Array, std: float, *, trials: int, source: Randomness, limit: float) -> Array:

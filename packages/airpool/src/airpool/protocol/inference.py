@@ -17,10 +17,10 @@ from airpool._support.brief import Brief
 from airpool._support.draws import Generator
 from airpool._support.rounding import full, shown
 from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.network import Channel, Coin, Network, require_one_slot, scheme_rules
+from airpool.network import Channel, Claim, Coin, Network, require_one_slot
 from airpool.protocol import device
 from airpool.protocol import server as stations
-from airpool.protocol.maps import Map
+from airpool.protocol.device import Map
 from airpool.protocol.simulation import Drawn, Path, Received, check_latents, receive
 from airpool.protocol.slots import SlotEstimate, until_sure
 from airpool.radio.link import Level, level
@@ -103,7 +103,7 @@ class Inference(Brief):
         ]
         count, worst = len(lines), self.report.worst
         rest = [f"… {count} answers in all."] if count > _SHOWN else []
-        spent = f"ε = {shown(worst)} of the worst device at δ = {full(self.report.network.delta)}, for all slots."
+        spent = f"ε = {shown(worst)} of the worst device at δ = {full(self.report.claim.delta)}, for all slots."
         table = notebook.rows_of(("inference", *names), lines[:_SHOWN])
         return notebook.shown(f"{count} answer{'s' * (count > 1)}", table, notebook.sentences([*rest, spent]))
 
@@ -111,6 +111,7 @@ class Inference(Brief):
 def infer_features(
     features: Array,
     network: Network,
+    claim: Claim = Claim(),
     *,
     server: Servers,
     rng: Generator,
@@ -132,7 +133,7 @@ def infer_features(
     if how.baseline is not None:
         require_one_slot(network, "a baseline is one slot")
     sender = transmitted(network, how.baseline)
-    report, one = report_of(sender, how.report), sender.one_slot
+    report, one = report_of(sender, claim, how.report), sender.one_slot
     bits, num_classes = (None, None)
     if how.baseline != "centralised":
         bits, num_classes = (uncertainty or Uncertainty()).raw(network.scheme)
@@ -209,21 +210,20 @@ def level_of(network: Network, baseline: Baseline | None = None, *, participatio
         return Level(sum(w * c for w, c in zip(d.column("weight"), d.column("clip_norm"), strict=True)), 0.0)
     of_all = level(sender, participation=participation)
     if baseline == "best-device":  # one device and one receiver noise; in 2.2 one of those selected
-        of = scheme_rules(sender.scheme).selects(sender.scheme) or sender.devices.count
+        of = sender.scheme.most_senders(sender)
         return Level(of_all.signal / of, of_all.noise_std / of**0.5)
     return of_all
 
 
-def report_of(sender: Network, known: PrivacyReport | None = None) -> PrivacyReport:
+def report_of(sender: Network, claim: Claim, known: PrivacyReport | None = None) -> PrivacyReport:
     """The report of the network that transmits; a known one is checked to be of that network.
 
-    The report's own choices (δ, neighbours, number of inferences, targets) may differ.
+    Its claim and its targets may differ.
     """
     if known is None:
-        return guarantee(sender)
-    chosen = {name: getattr(known.network, name) for name in ("delta", "neighbours", "inferences")}
-    aimed = replace(sender.devices, epsilon=known.network.devices.epsilon)
-    if replace(sender, devices=aimed, **chosen) != known.network:
+        return guarantee(sender, claim)
+    of = known.network
+    if replace(sender, devices=replace(sender.devices, epsilon=of.devices.epsilon)) != of:
         raise ValueError("report is of another network than the one that transmits: leave it out, or give that one's")
     return known
 

@@ -9,6 +9,7 @@ No generator can be passed in: a device process cannot use seeded noise by accid
 
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import lru_cache
 from typing import Any
 
@@ -17,14 +18,14 @@ from numpy.typing import ArrayLike, NDArray
 
 from airpool._support.arrays import Array, Floats
 from airpool.account.guarantee import PrivacyReport, guarantee
-from airpool.network import Network
+from airpool.network import Claim, Network
 from airpool.privacy.noise import grid_of, live_noise, to_grid
 from airpool.protocol import alone
 from airpool.protocol.alone import Choice, Signal
 
 
 @lru_cache(maxsize=64)
-def live_report(network: Network) -> PrivacyReport:
+def live_report(network: Network, claim: Claim = Claim()) -> PrivacyReport:
     """The guarantee of a network whose devices draw live noise; an error where it must not transmit.
 
     Refused: the paper's power rule; a δ that the sampler does not support; noise_std that is 0 somewhere or spread
@@ -32,7 +33,7 @@ def live_report(network: Network) -> PrivacyReport:
     """
     if network.channel.power_rule == "paper":
         raise ValueError("power_rule='paper' must not go on the air: at the power limit it reveals a feature")
-    return guarantee(network, live=True)
+    return guarantee(network, replace(claim, live=True))
 
 
 class OperatingSystem:
@@ -40,8 +41,8 @@ class OperatingSystem:
 
     on_grid = True
 
-    def report(self, network: Network) -> PrivacyReport:
-        return live_report(network)
+    def report(self, network: Network, claim: Claim) -> PrivacyReport:
+        return live_report(network, claim)
 
     def coins(self, probability: Array, shape: tuple[int, ...], *, dtype: Any) -> NDArray[np.bool_]:
         each = np.broadcast_to(probability, shape).ravel().tolist()
@@ -63,6 +64,7 @@ LIVE = OperatingSystem()
 def signal(
     latent: ArrayLike,
     network: Network,
+    claim: Claim = Claim(),
     *,
     device: int,
     gain: float,
@@ -79,16 +81,16 @@ def signal(
     Edge cases: a latent that is not finite is sent as 0; a channel too weak for its power → silent (truncate).
     """
     choice = Choice(score, num_classes, selected)
-    return alone.signal(latent, network, LIVE, device=device, gain=gain, choice=choice)
+    return alone.signal(latent, network, LIVE, claim, device=device, gain=gain, choice=choice)
 
 
-def noisy_score(score: float, network: Network, *, num_classes: int | None = None) -> float:
+def noisy_score(score: float, network: Network, claim: Claim = Claim(), *, num_classes: int | None = None) -> float:
     """ũ = u + v for the ranking server of Scheme 2.2, from a raw uncertainty in bits; fresh noise at each call.
 
     Holds for: the ε of the network's report, one call for each inference. A score that is not finite counts as the
     upper end of the range.
     """
-    return alone.noisy_score(score, network, LIVE, num_classes=num_classes)
+    return alone.noisy_score(score, network, LIVE, claim, num_classes=num_classes)
 
 
 def _coin(probability: float) -> bool:

@@ -15,7 +15,7 @@ from array_api_compat import array_namespace
 from airpool._support import draws
 from airpool._support.arrays import Array, not_negative, require_shape
 from airpool.network import Channel, Network
-from airpool.radio.csi import Misalignment, misalign
+from airpool.radio.power import Misalignment, misalign
 
 
 def misalignment(gain: Array, channel: Channel, rng: draws.Generator) -> Misalignment | None:

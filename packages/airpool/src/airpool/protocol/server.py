@@ -17,7 +17,7 @@ from collections.abc import Sequence
 from array_api_compat import array_namespace
 
 from airpool._support.arrays import Array
-from airpool.protocol.maps import Map, apply
+from airpool.protocol.device import Map, apply
 
 NO_ANSWER = -1
 

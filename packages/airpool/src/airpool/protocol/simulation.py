@@ -20,13 +20,12 @@ from array_api_compat import device as device_of
 from airpool._support import draws
 from airpool._support.arrays import Array, like, require_array
 from airpool._support.brief import Brief
-from airpool.network import Network, require_network, require_one_slot, scheme_rules
+from airpool.network import Network, require_network, require_one_slot
 from airpool.protocol import device, medium, server
-from airpool.protocol.randomness import Seeded
-from airpool.radio.csi import Misalignment
+from airpool.protocol.device import Seeded
 from airpool.radio.fading import sample_gains
 from airpool.radio.link import Link, link_of
-from airpool.radio.power import Transmission
+from airpool.radio.power import Misalignment, Transmission
 from airpool.schemes.scores import check_scores
 
 Path = Literal["fast", "full"]
@@ -207,7 +206,7 @@ def _mean_squares(feature: Array, active: Array | float, noise: Array) -> Array:
 
 def _strongest(gain: Array, takes_part: Array, network: Network) -> Array:
     """Mask of the device with the strongest channel, (n, t, K); in Scheme 2.2, of those selected."""
-    able = array_namespace(gain).where(takes_part, gain, gain * 0 - 1) if scheme_rules(network.scheme).ranked else gain
+    able = array_namespace(gain).where(takes_part, gain, gain * 0 - 1) if network.scheme.needs_ranking_server else gain
     best = array_namespace(gain).argmax(able, axis=-1)[..., None]
     return best == like(np.arange(gain.shape[-1]), gain)
 

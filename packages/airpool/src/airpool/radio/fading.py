@@ -16,8 +16,8 @@ from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Array, Floats, checked, finite, like, not_negative, positive
 from airpool._support.draws import Generator, by_quantile, ones, standard_normal
+from airpool._support.rules import NetworkError
 from airpool.network.fading import FadingLaw, law_named, origin_of
-from airpool.network.rules import NetworkError
 from airpool.radio import beam
 from airpool.radio.laws import Checked, Rice, mixture, require_law, rice_cdf, rician
 

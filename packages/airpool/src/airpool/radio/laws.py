@@ -18,9 +18,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from airpool._support.arrays import Floats, as_floats
+from airpool._support.rules import NetworkError, db_to_linear
 from airpool.network.fading import FadingLaw
-from airpool.network.rules import NetworkError
-from airpool.network.units import db_to_linear
 
 # Noncentrality (twice the K-factor) above which Rice's law is replaced by its Gaussian limit. The error is below the
 # inverse of this number; SciPy's noncentral χ² fails a few orders of magnitude above it.

@@ -11,7 +11,7 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, probability
-from airpool.network import Network, NetworkError, require_one_slot, scheme_rules
+from airpool.network import Network, NetworkError, require_one_slot
 from airpool.radio.fading import Fading, cdf, require_unchanged
 from airpool.radio.power import Transmitters, threshold
 
@@ -133,11 +133,9 @@ def receivers(network: Network, link: Link, on_the_air: Floats) -> float:
 
     on_the_air: probability that each device sends, whether or not its power then suffices.
     """
-    if not network.channel.rules.separate:
-        return 1.0
     # Whoever is too weak is silent under truncate alone.
     silent = link.outage if network.channel.power_rule == "truncate" else 0.0
-    return float(np.sum(on_the_air * (1 - silent)))
+    return float(network.channel.rules.receptions(on_the_air * (1 - silent)))
 
 
 # A noise norm beyond this tail probability counts as limited, so that rare outcomes are never missed.
@@ -184,7 +182,7 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
         signal = Σ_k p_k E[g_k] w_k C_k,   noise² = Σ_k p_k E[g_k²] σ_k² + σ_m²/γ²      (under errors: E[q_k²|ρ_k|²])
 
     participation: for Scheme 2.1, and 2.2 where it is not k̃/K: a public p, (K,) or one number, from calibration data
-        (`schemes.participation.expected_participation`), never from the inference at hand.
+        (`schemes.scores.expected_participation`), never from the inference at hand.
     Holds for: truncate and backoff; about for paper, where g depends on the noise. Under cover noise every
     noise counts, under orthogonal access σ_m²/γ² once for each device that is received.
 
@@ -206,16 +204,15 @@ def level(network: Network, link: Link | None = None, *, participation: ArrayLik
 
 def _participation(network: Network, given: ArrayLike | None) -> Floats:
     """Public participation probability of each device."""
-    d, rules = network.devices, scheme_rules(network.scheme)
-    name = network.scheme.name
-    if not rules.scored and given is not None:
+    d, scheme, name = network.devices, network.scheme, network.scheme.name
+    if scheme.independent and given is not None:
         raise ValueError(f"participation is for Schemes 2.1 and 2.2; in Scheme {name} it is the network's own")
     if given is None:
-        given = rules.expected(network)
+        given = scheme.expected_participation(network)
     if given is None:
         raise ValueError(
             f"scheme {name} needs participation, how often each device is expected to transmit: "
-            "schemes.participation.expected_participation(scores of calibration objects, network.scheme)"
+            "schemes.scores.expected_participation(scores of calibration objects, network.scheme)"
         )
     p = probability("participation", given)
     if p.shape not in ((), (d.count,)):

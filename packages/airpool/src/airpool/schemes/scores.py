@@ -6,13 +6,19 @@ Never raises on the values of a posterior: an exception would leak them. For Num
 """
 
 import math
+from abc import abstractmethod
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from typing import Annotated, Any, ClassVar, Literal, NamedTuple
 
+import numpy as np
 from array_api_compat import array_namespace
 
-from airpool._support.arrays import Array
-from airpool.network import Scheme, Score, Scored, scheme_rules, scored
+from airpool._support.arrays import Array, Floats
+from airpool._support.rules import SCALE, STD, check
+from airpool.schemes.scheme import Scheme
+
+Score = Literal["shannon", "min"]
+ScoreRule = Literal["clip", "scale"]
 
 # How far inside its range a bounded score ends, in the resolution of its numbers: float32 may round a range up.
 _MARGIN = 4.0
@@ -50,35 +56,73 @@ def uncertainty(posteriors: Array, score: Score) -> Array:
     return xp.where(valid, bits, xp.full_like(bits, math.nan))
 
 
-def score_range(scheme: Scored, num_classes: int | None = None) -> Range:
-    """The true range of a bounded score, the sensitivity that is accounted for.
+@dataclass(frozen=True)
+class Scored(Scheme):
+    """A scheme by an uncertainty score in bits: how it is computed, bounded and noised."""
 
-        clip: [0, min(Γ, log₂ L)]      scale: [0, min(Γ/2, log₂ L)]
+    score: Score = "shannon"
+    score_rule: ScoreRule = "clip"
+    score_bound: Annotated[float, SCALE] = 1.0
+    score_noise_std: Annotated[float, STD] = 0.3162
 
-    Without the number of classes, which a network does not know, log₂ L is left out: never too small.
-    Differs from the paper: it calls Γ the sensitivity of a scaled score, twice its range.
-    """
-    high = scheme.score_bound if scheme.score_rule == "clip" else scheme.score_bound / 2
-    return Range(0.0, high if num_classes is None else min(high, _most_bits(num_classes)))
+    independent: ClassVar[bool] = False
+    needs_posteriors: ClassVar[bool] = True
+    sets_participation: ClassVar[bool] = False
+
+    def __post_init__(self) -> None:
+        check(self, "scheme.")
+
+    @abstractmethod
+    def participation_by_score(self, scores: Floats) -> Floats:
+        """The probability of each device to take part, from bounded scores (..., K)."""
+
+    @abstractmethod
+    def select(self, noisy_scores: Array) -> Array:
+        """Who takes part, from noisy scores (..., K), for NumPy and torch."""
+
+    def score_range(self, num_classes: int | None = None) -> Range:
+        """The true range of a bounded score, the sensitivity that is accounted for.
+
+            clip: [0, min(Γ, log₂ L)]      scale: [0, min(Γ/2, log₂ L)]
+
+        Without the number of classes, which a network does not know, log₂ L is left out: never too small.
+        Differs from the paper: it calls Γ the sensitivity of a scaled score, twice its range.
+        """
+        high = self.score_bound if self.score_rule == "clip" else self.score_bound / 2
+        return Range(0.0, high if num_classes is None else min(high, _most_bits(num_classes)))
+
+    def bounded(self, bits: Array, num_classes: int | None = None) -> Array:
+        """Raw scores in bits, bounded by the rule; always within `score_range`, just inside its upper end.
+
+            clip: min(u, Γ)      scale: u·min(1, Γ/(2 log₂ L))
+
+        Edge cases: not finite → the upper end, a public constant; outside [0, log₂ L] → cut. `scale` needs the number
+        of classes L.
+        """
+        xp = array_namespace(bits)
+        top = self.score_range(num_classes).high * (1 - _MARGIN * float(xp.finfo(bits.dtype).eps))
+        finite = xp.isfinite(bits)
+        u = xp.where(finite, bits, xp.zeros_like(bits))
+        if self.score_rule == "scale":
+            if num_classes is None:
+                raise ValueError("scheme.score_rule='scale' needs num_classes, the number of classes behind the scores")
+            u = u * min(1.0, self.score_bound / (2 * _most_bits(num_classes)))
+        return xp.where(finite, xp.clip(u, 0.0, top), xp.full_like(u, top))
+
+    @staticmethod
+    def _its_score(noisy_score: float | None) -> str:
+        return "its noisy score" if noisy_score is None else f"its noisy score, {noisy_score:.3g} bit,"
+
+    @classmethod
+    def unused(cls) -> dict[str, str]:
+        return {"participation": "a device takes part by its score, not by a coin"}
 
 
-def bounded(bits: Array, scheme: Scored, num_classes: int | None = None) -> Array:
-    """Raw scores in bits, bounded by the scheme's rule; always within `score_range`, just inside its upper end.
-
-        clip: min(u, Γ)      scale: u·min(1, Γ/(2 log₂ L))
-
-    Edge cases: not finite → the upper end, a public constant; outside [0, log₂ L] → cut. `scale` needs the number of
-    classes L.
-    """
-    xp = array_namespace(bits)
-    top = score_range(scheme, num_classes).high * (1 - _MARGIN * float(xp.finfo(bits.dtype).eps))
-    finite = xp.isfinite(bits)
-    u = xp.where(finite, bits, xp.zeros_like(bits))
-    if scheme.score_rule == "scale":
-        if num_classes is None:
-            raise ValueError("scheme.score_rule='scale' needs num_classes, the number of classes behind the scores")
-        u = u * min(1.0, scheme.score_bound / (2 * _most_bits(num_classes)))
-    return xp.where(finite, xp.clip(u, 0.0, top), xp.full_like(u, top))
+def scored(scheme: Scheme) -> Scored:
+    """The scheme, if devices are chosen by their scores; else an error."""
+    if not isinstance(scheme, Scored):
+        raise ValueError(f"scheme {scheme.name} has no scores: a coin decides who transmits")
+    return scheme
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +142,7 @@ class Uncertainty:
             return self.scores, self.num_classes
         if self.scores is not None:
             raise ValueError("give scores or posteriors, not both: scores are made of posteriors")
-        if not scheme_rules(scheme).scored:
+        if not scheme.needs_posteriors:
             raise ValueError(
                 f"posteriors are for Schemes 2.1 and 2.2; under Scheme {scheme.name} a coin decides: leave them out"
             )
@@ -107,7 +151,7 @@ class Uncertainty:
 
 def check_scores(scores: Any, scheme: Scheme, *, example: Array) -> None:
     """Raises where raw scores do not fit latents (n, K, r); their values are never examined."""
-    if not scheme_rules(scheme).scored:
+    if not scheme.needs_posteriors:
         if scores is not None:
             raise ValueError(
                 f"scores are for Schemes 2.1 and 2.2; under Scheme {scheme.name} a coin decides: leave them out"
@@ -130,3 +174,27 @@ def _most_bits(num_classes: int) -> float:
     if isinstance(num_classes, bool) or not isinstance(num_classes, int) or num_classes < 2:
         raise ValueError(f"num_classes={num_classes!r} must be a whole number >= 2")
     return math.log2(num_classes)
+
+
+def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
+    """The exact probability of each device to transmit, from raw scores in bits, (n, K) → (n, K)."""
+    bits = np.asarray(scores, dtype=np.float64)
+    if bits.ndim != 2 or not bits.size:
+        raise ValueError(f"scores has shape {bits.shape}, must be (objects, devices), with at least one of each")
+    if not scheme.needs_posteriors:
+        raise ValueError(
+            f"scheme.name={scheme.name!r} must be 2.1 or 2.2: under Scheme {scheme.name} a coin decides, not a score"
+        )
+    by_score = scored(scheme)
+    return by_score.participation_by_score(by_score.bounded(bits, num_classes))
+
+
+def expected_participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None) -> Floats:
+    """The mean over calibration objects, (n, K) → (K,): what `radio.link.level(participation=...)` takes."""
+    return participation(scores, scheme, num_classes=num_classes).mean(axis=0)
+
+
+def expected_of_posteriors(posteriors: Any, scheme: Scheme) -> Floats:
+    """The same from the posteriors (n, K, L) of calibration objects, scored as the scheme says."""
+    bits = uncertainty(posteriors, scored(scheme).score)
+    return expected_participation(bits, scheme, num_classes=posteriors.shape[-1])

@@ -1,18 +1,71 @@
-"""The one rule by which a finding of the paper holds, holds in part or does not hold (docs/decisions/0011-verdicts.md).
+"""The description of a result of the paper: what measures its table, what is drawn, how its statements are tested.
 
-A finding is a list of the paper's statements, each with one computed test on the result's table: it holds where the
-test passes at every point that it is about, and is not tested where the table lacks the data or the test cannot fail.
-Means are compared with their standard errors, at 5 % for a statement, shared among its comparisons.
+What the paper shows and states is in statements.toml, the figure in figures.toml. A table is committed as
+results/ID.json and read back as rows. One rule says when a finding holds, holds in part or does not hold
+(docs/decisions/0011-verdicts.md): a finding is a list of the paper's statements, each with one computed test on the
+result's table. A statement holds where its test passes at every point that it is about, and is not tested where the
+table lacks the data or the test cannot fail. Means are compared with their standard errors, at 5 % for a statement,
+shared among its comparisons.
 """
 
-from collections.abc import Mapping, Sequence
+import json
+import tomllib
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import nullcontext
 from dataclasses import dataclass
+from functools import cache
 from math import hypot, inf
+from pathlib import Path
 from typing import Any, Literal, NamedTuple
 
 from scipy.stats import t as student
 
-from airpool.paper.figures.tables import Rows, where
+from airpool._support.progress import silent
+from airpool._support.table import number
+from airpool_lab.sweep import Table, run
+
+Rows = list[dict[str, Any]]
+OnStep = Callable[[int], None]
+
+RESULTS = Path(__file__).parent / "results"
+
+
+class Stored(NamedTuple):
+    """A table on disk. about: what measured it, with parameters, seed, version, command, day and machine."""
+
+    rows: Rows
+    about: dict[str, Any]
+
+    def line(self) -> str:
+        """Its origin, in one line."""
+        when = "measured {measured} on {machine}; " if self.about["measured"] else ""
+        return ("airpool {version}; " + when + "{function}; seed {seed}; {command}").format(**self.about)
+
+
+def read(path: Path) -> Stored:
+    """A table written by a sweep as JSON; "inf" and "nan" become numbers."""
+    if not path.exists():
+        raise FileNotFoundError(f"{path}: no such result table; airpool reproduce {path.stem} --fresh makes one")
+    try:
+        data = json.loads(path.read_text("utf-8"))
+        columns = data["columns"]
+        rows = [dict(zip(columns, map(number, row), strict=True)) for row in zip(*columns.values(), strict=True)]
+        about = {name: data[name] for name in ("function", "seed", "version", "command", "parameters")}
+        # Tables of earlier days do not have them.
+        about |= {name: data.get(name, "") for name in ("measured", "machine")}
+    except (ValueError, KeyError, TypeError, AttributeError) as error:
+        raise ValueError(f"{path}: no result table ({type(error).__name__}: {error})") from None
+    return Stored(rows, about)
+
+
+def where(rows: Rows, **chosen: Any) -> Rows:
+    """The rows with these values."""
+    return [row for row in rows if all(row[name] == value for name, value in chosen.items())]
+
+
+def column(rows: Rows, name: str) -> list[Any]:
+    return [row[name] for row in rows]
+
 
 Holds = Literal["yes", "partly", "no"]
 WORDS: dict[Holds, str] = {"yes": "holds", "partly": "holds in part", "no": "does not hold"}
@@ -116,3 +169,68 @@ def span(gains: Sequence[Gain]) -> str:
     least, most = (f"{end(each.value for each in gains):+z.3f}" for end in (min, max))
     values = least if len(gains) == 1 else f"{least} to {most}"
     return f"{values} (standard error{'' if len(gains) == 1 else 's up to'} {max(each.se for each in gains):.3f})"
+
+
+GPU_RUN = "a GPU run (python -m studies.train_codecs, then python -m studies.gpu_runs RUNS.json)"
+
+
+@dataclass(frozen=True, eq=False)
+class Result:
+    """A figure or table of the paper.
+
+    measurement: a function and the points at which it gives the rows of the table; or the name of what
+        measures the table outside of the package.
+    judge: the tests of the paper's statements on a table, and the numbers that all its words share.
+    drawn, data: the rows that are drawn and that are written as CSV, where they are not the table's own.
+    """
+
+    id: str
+    measurement: tuple[Callable[..., Mapping[str, Any]], Sequence[Mapping[str, Any]]] | str
+    judge: Callable[[Rows], Judgement]
+    drawn: Callable[[Rows], Rows] = list
+    data: Callable[[Rows], Rows] = list
+
+    @property
+    def title(self) -> str:
+        return text(self.id)["title"]
+
+    @property
+    def setting(self) -> str:
+        """Data and channel of our table."""
+        return " ".join(text("settings")[name] for name in text(self.id)["setting"])
+
+    def compute(self, *, seed: int = 0, on_step: OnStep | None = None) -> Table:
+        """Measures the table again. Raises where the package cannot, or where any point fails."""
+        if isinstance(self.measurement, str):
+            raise ValueError(
+                f"{self.id} cannot be measured again here: its table comes from {self.measurement}, run in airpool's "
+                "repository; leave --fresh out to draw it"
+            )
+        progress = silent if on_step is None else lambda _what, _total: nullcontext(on_step)
+        table = run(*self.measurement, seed=seed, progress=progress, command=f"airpool reproduce {self.id} --fresh")
+        if table.failures:
+            raise RuntimeError("\n".join(map(str, table.failures)))
+        return table
+
+    def finding(self, rows: Rows) -> Finding:
+        """The paper's statements, tested on a table."""
+        words, (tests, shared) = text(self.id), self.judge(rows)
+        shared = {**shared, **{name: each.format(**shared) for name, each in words.get("numbers", {}).items()}}
+        checks = []
+        for name, holds, own in tests:
+            statement, numbers = words["statements"][name], {"source": words.get("source"), **shared, **own}
+            found = statement.get("untested", statement["found"]) if holds is None else statement["found"]
+            says, where, found = (each.format(**numbers) for each in (statement["says"], statement["where"], found))
+            checks.append(Check(says, where, holds, found))
+        return Finding(checks, *(words[part].format(**shared) for part in ("more", "instead")))
+
+
+def text(name: str, *, file: str = "statements.toml") -> dict[str, Any]:
+    """The section with this name; one that is `like` another has all of its entries, unless they are given again."""
+    of = sections(file)
+    return of.get(of[name].get("like"), {}) | of[name]
+
+
+@cache
+def sections(file: str) -> dict[str, Any]:
+    return tomllib.loads(Path(__file__).with_name(file).read_text("utf-8"))

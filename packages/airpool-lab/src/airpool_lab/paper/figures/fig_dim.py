@@ -4,9 +4,19 @@ from typing import Any
 
 import numpy as np
 
-from airpool.paper.figures.description import GPU_RUN, Result
-from airpool.paper.figures.tables import Rows, column, where
-from airpool.paper.figures.verdicts import BY, Gain, Judgement, beats, span, tested
+from airpool_lab.paper.figures.description import (
+    BY,
+    GPU_RUN,
+    Gain,
+    Judgement,
+    Result,
+    Rows,
+    beats,
+    column,
+    span,
+    tested,
+    where,
+)
 
 THROUGH, WITHOUT = "through noise", "without noise"
 

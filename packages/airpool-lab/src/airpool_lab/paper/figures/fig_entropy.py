@@ -5,13 +5,11 @@ from typing import Any
 import numpy as np
 from scipy.stats import pearsonr
 
-from airpool.evaluation.sweep import grid
 from airpool.network import Score
-from airpool.paper.figures.description import Result
-from airpool.paper.figures.tables import Rows, column
-from airpool.paper.figures.uncertainty import DEVICES, entropies, standard_error
-from airpool.paper.figures.verdicts import Judgement, tested
 from airpool.schemes.ranking import selected
+from airpool_lab.paper.figures.description import Judgement, Result, Rows, column, tested
+from airpool_lab.paper.figures.table_1 import DEVICES, entropies, standard_error
+from airpool_lab.sweep import grid
 
 NAMES: tuple[Score, ...] = ("shannon", "min")
 CHOSEN = (6, 11)

@@ -6,13 +6,12 @@ from typing import Any, Literal
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.evaluation.sweep import grid
-from airpool.paper.figures.description import Result
-from airpool.paper.figures.tables import Rows, where
-from airpool.paper.figures.verdicts import Judgement, tested
-from airpool.paper.formulas import theorem1, weights
+from airpool.account import theorem1
 from airpool.privacy.calibrate import largest_shift
 from airpool.privacy.device import Aggregate, epsilon
+from airpool_lab.paper.figures.description import Judgement, Result, Rows, tested, where
+from airpool_lab.paper.formulas import weights
+from airpool_lab.sweep import grid
 
 Account = Literal["exact", "no slack", "quadratic", "appendix", "statement", "bernstein"]
 ACCOUNTS: tuple[Account, ...] = ("exact", "quadratic", "appendix", "statement", "bernstein")
@@ -40,8 +39,15 @@ def largest_weights(account: Account, *, participation: float, delta_prime: floa
             raise ValueError(f"participation={participation} must be 1: t = 0 needs noise that does not vary")
         exponent = np.log1p(np.expm1(TARGETS) * (1 - delta_prime))
         return exponent * np.sqrt(2 * NOISE_VAR) / np.sqrt(2 * np.log(1.25 / DELTA))
-    given: dict[str, Any] = {"clip_norm": 1.0, "noise_std": np.full(2, NOISE_VAR**0.5), "delta": DELTA}
-    return weights.largest_weight(TARGETS, participation=participation, delta_prime=delta_prime, tail=account, **given)
+    return weights.largest_weight(
+        TARGETS,
+        clip_norm=1.0,
+        noise_std=np.full(2, NOISE_VAR**0.5),
+        participation=participation,
+        delta=DELTA,
+        delta_prime=delta_prime,
+        tail=account,
+    )
 
 
 def row(*, participation: float, account: Account, delta_prime: float) -> dict[str, Any]:

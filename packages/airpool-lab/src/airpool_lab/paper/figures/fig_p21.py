@@ -5,10 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from airpool.evaluation.sweep import grid
-from airpool.paper.figures.description import Result
-from airpool.paper.figures.tables import Rows, column, where
-from airpool.paper.figures.uncertainty import (
+from airpool.schemes.threshold import participation
+from airpool_lab.paper.figures.description import Gain, Judgement, Result, Rows, column, tested, where
+from airpool_lab.paper.figures.table_1 import (
     DEVICES,
     MOST_BITS,
     NOISE_STD,
@@ -17,8 +16,7 @@ from airpool.paper.figures.uncertainty import (
     exact_epsilon,
     standard_error,
 )
-from airpool.paper.figures.verdicts import Gain, Judgement, tested
-from airpool.schemes.threshold import participation
+from airpool_lab.sweep import grid
 
 THRESHOLDS = (0.05, 0.25, 0.8)
 

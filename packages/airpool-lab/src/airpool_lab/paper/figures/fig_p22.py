@@ -4,13 +4,11 @@ from functools import cache
 from typing import Any
 
 from airpool._support.arrays import Floats
-from airpool.evaluation.sweep import grid
-from airpool.paper.figures.description import Result
-from airpool.paper.figures.tables import Rows, column, where
-from airpool.paper.figures.uncertainty import DEVICES, device_scores, entropies
-from airpool.paper.figures.verdicts import Judgement, tested
-from airpool.paper.formulas import theorem3
 from airpool.schemes import ranking
+from airpool_lab.paper.figures.description import Judgement, Result, Rows, column, tested, where
+from airpool_lab.paper.figures.table_1 import DEVICES, device_scores, entropies
+from airpool_lab.paper.formulas import theorem3
+from airpool_lab.sweep import grid
 
 GAP = 0.005
 SELECTED = (6, 11)
@@ -30,8 +28,8 @@ def over_objects(num_selected: int) -> Floats:
 def row(*, num_selected: int, device: int) -> dict[str, Any]:
     """Theorem 3 as printed, the exact value and the union bounds, at the devices' mean entropies."""
     u, std = device_scores(), noise_std()
-    given: dict[str, Any] = {"score_noise_std": std, "num_selected": num_selected}
-    printed, union = theorem3.bounds(u, gap=GAP, **given), ranking.union_bounds(u, **given)
+    printed = theorem3.bounds(u, score_noise_std=std, num_selected=num_selected, gap=GAP)
+    union = ranking.union_bounds(u, score_noise_std=std, num_selected=num_selected)
     # The part of the upper bound that the caption names: all of it where every device is selected.
     product = theorem3.bounds(u, score_noise_std=std, num_selected=len(u), gap=GAP).upper[device]
     return {
@@ -41,7 +39,7 @@ def row(*, num_selected: int, device: int) -> dict[str, Any]:
         "printed_lower": printed.lower[device],
         "printed_upper": printed.upper[device],
         "product": product,
-        "exact": ranking.participation(u, **given)[device],
+        "exact": ranking.participation(u, score_noise_std=std, num_selected=num_selected)[device],
         "exact_objects": over_objects(num_selected)[device],
         "union_lower": union.lower[device],
         "union_upper": union.upper[device],

@@ -4,13 +4,11 @@ from typing import Any
 
 import numpy as np
 
-from airpool.evaluation.sweep import grid
-from airpool.paper.figures.description import Result
-from airpool.paper.figures.tables import Rows
-from airpool.paper.figures.uncertainty import DEVICES, TABLE_1, entropies, paper_score
-from airpool.paper.figures.verdicts import Judgement, tested
-from airpool.paper.formulas import theorem3
 from airpool.schemes import ranking, threshold
+from airpool_lab.paper.figures.description import Judgement, Result, Rows, tested
+from airpool_lab.paper.figures.table_1 import DEVICES, TABLE_1, entropies, paper_score
+from airpool_lab.paper.formulas import theorem3
+from airpool_lab.sweep import grid
 
 GAP = 0.1
 STDS = (*np.geomspace(0.01, 2.0, 47).round(5).tolist(), 0.3)

@@ -8,8 +8,8 @@ from typing import Any
 import numpy as np
 
 from airpool._support import figures
-from airpool.paper.figures.tables import Rows, column
-from airpool.paper.figures.tables import where as chosen
+from airpool_lab.paper.figures.description import Rows, column
+from airpool_lab.paper.figures.description import where as chosen
 
 Data = Mapping[str, Any]
 

@@ -9,9 +9,7 @@ from typing import NamedTuple
 from airpool._support import files
 from airpool._support.page import Badge, Download, Facts, Figure, Items, Mood, PageTable, Part, Section, Text, page
 from airpool._support.version import __version__
-from airpool.paper.figures.description import Result, text
-from airpool.paper.figures.tables import Stored
-from airpool.paper.figures.verdicts import WORDS, Finding
+from airpool_lab.paper.figures.description import WORDS, Finding, Result, Stored, text
 
 MOODS: dict[str, Mood] = {"holds": "good", "holds in part": "fair", "does not hold": "bad", "not tested": "open"}
 
@@ -30,7 +28,7 @@ def write(results: Sequence[Reproduced], folder: Path) -> Path:
     words, ideal = text("report"), text("settings")["ideal"]
     counts = Counter(r.finding.holds for r in results)
     plural = {"yes": "findings hold", "partly": "hold in part", "no": "do not hold"}
-    rows = [(r.result.id, _verdict(r.finding), r.finding.sentence) for r in results]
+    rows = [(r.result.id, Badge(word := WORDS[r.finding.holds], MOODS[word]), r.finding.sentence) for r in results]
     summary: list[Part] = [
         Facts([(Badge(f"{counts[kind]} of {len(results)}", MOODS[WORDS[kind]]), plural[kind]) for kind in WORDS]),
         Text(words["rule"]),
@@ -63,10 +61,6 @@ def origin(results: Sequence[Reproduced]) -> list[str]:
         again = elsewhere or f"airpool reproduce {ids[0] if len(ids) == 1 else 'all'} --fresh"
         lines.append(f"Measured {day} by airpool {version}{where}: {', '.join(ids)}. Measured again by {again}.")
     return lines
-
-
-def _verdict(finding: Finding) -> Badge:
-    return Badge(WORDS[finding.holds], MOODS[WORDS[finding.holds]])
 
 
 def _parts(each: Reproduced) -> list[Part]:

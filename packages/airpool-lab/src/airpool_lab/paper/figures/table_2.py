@@ -18,18 +18,28 @@ from typing import Any, Literal
 
 import numpy as np
 
-from airpool.account.budget import split
-from airpool.account.calibration import calibrate, calibrate_claim, with_column
+from airpool.account import theorem1
+from airpool.account.calibration import calibrate, with_column
 from airpool.account.report import shown
 from airpool.evaluation.evaluate import evaluate
 from airpool.evaluation.objects import held_out
-from airpool.evaluation.sweep import grid
 from airpool.models.pretrained import load
-from airpool.network import Coin, Network, Ranking, Threshold, scheme_rules, scored
-from airpool.paper.figures.description import Result
-from airpool.paper.figures.tables import Rows, column, where
-from airpool.paper.figures.verdicts import BY, Gain, Judgement, beats, gains, span, tested
-from airpool.paper.formulas.accuracy import EPSILON_MAX, TABLE_2
+from airpool.network import Coin, Network, Ranking, Threshold, scored
+from airpool_lab.paper.figures.description import (
+    BY,
+    Gain,
+    Judgement,
+    Result,
+    Rows,
+    beats,
+    column,
+    gains,
+    span,
+    tested,
+    where,
+)
+from airpool_lab.paper.formulas.theorem2 import EPSILON_MAX, TABLE_2
+from airpool_lab.sweep import grid
 
 Account = Literal["feature", "lemma", "lemma √10", "exact"]
 SCHEMES = ("1", "2.1", "2.2", "1, p = 1")
@@ -52,8 +62,12 @@ def plain(scheme: str) -> Network:
 
     In its units (C = 100) the receiver's noise, σ_m² = 0.1, is far below the devices'.
     """
-    given: dict[str, Any] = {"participation": 0.9 if scheme == "1" else 1.0, "scheme": CHOOSING.get(scheme, Coin())}
-    network = Network.uniform(num_devices=12, dimension=784, **given)
+    network = Network.uniform(
+        num_devices=12,
+        dimension=784,
+        participation=0.9 if scheme == "1" else 1.0,
+        scheme=CHOOSING.get(scheme, Coin()),
+    )
     expected = load().participation(network, codec="q16")
     # Only Theorem 1 reads it where scores choose.
     return network if expected is None else with_column(network, "participation", np.asarray(expected))
@@ -66,8 +80,8 @@ def cell(*, scheme: str, account: Account, epsilon: float, seed: int) -> dict[st
         network, picked = _best(scheme, epsilon, seed)
     else:
         network = plain(scheme)
-        spent = SCORE_EPSILON[account] if scheme_rules(network.scheme).scored else 0.0
-        network = calibrate_claim(network, epsilon=epsilon - spent)
+        spent = 0.0 if network.scheme.independent else SCORE_EPSILON[account]
+        network = theorem1.calibrate(network, epsilon=epsilon - spent)
     found = evaluate(held_out(load(), network, codec="q16"), network, trials=TRIALS, seed=seed)
     often, row = load().participation(network, codec="q16"), found.row()
     return {
@@ -83,12 +97,12 @@ def cell(*, scheme: str, account: Account, epsilon: float, seed: int) -> dict[st
 def _best(scheme: str, epsilon: float, seed: int) -> tuple[Network, dict[str, Any]]:
     """The network of a scheme with this exact total ε that does best on the validation objects, and its settings."""
     start = plain(scheme)
-    if not scheme_rules(start.scheme).scored:
+    if start.scheme.independent:
         return calibrate(start, epsilon=epsilon), {}
 
     def network(chosen: dict[str, Any]) -> Network:
         fields = {name: value for name, value in chosen.items() if name != "share"}
-        return split(
+        return calibrate(
             replace(start, scheme=replace(scored(start.scheme), **fields)), epsilon=epsilon, share=chosen["share"]
         )
 
@@ -156,3 +170,8 @@ POINTS = grid(scheme=SCHEMES, account=["feature", "exact"], epsilon=EPSILON_MAX)
     scheme=["2.1", "2.2"], account=["lemma", "lemma √10"], epsilon=EPSILON_MAX
 )
 RESULT = Result("table-2", (cell, POINTS), judge, drawn, data=beside_paper)
+
+# The curves that Table 2 has three points of.
+EPSILONS = (1.0, 1.5849, 2.5119, 3.9811, 6.3096, 10.0)
+CURVES = grid(scheme=SCHEMES, account=["feature", "exact"], epsilon=EPSILONS)
+FIG_SCHEMES = Result("fig-schemes", (cell, CURVES), order, drawn=beside_paper)

@@ -1,4 +1,6 @@
-"""The paper's Theorem 3, as printed: bounds on how often Scheme 2.2 selects a device (docs/theory/selection.md).
+"""The paper's Theorem 3 and the lemma of its Table 1, as printed (docs/theory/selection.md).
+
+Theorem 3 bounds how often Scheme 2.2 selects a device:
 
     p_k ≥ max{0, 1 − Σ_{k=1}^{K−1} Φ(−Ψ/√(σ_k² + σ_{k+1}²))}
     p_k ≤ Π_{k=1}^{K−1} Φ(Ψ/√(σ_(k+1)² + σ_(k)²)) · 𝕀(k ∈ 𝒦) + Φ((u_k − min_{j∈𝒦ᶜ} u_j)/√(σ_k² + σ_j²))
@@ -9,6 +11,8 @@ u_k: `scores`, bounded. σ_k: `score_noise_std`, in the order of the devices bel
 
 Neither is a bound in general (theory/selection.md, 4: the proof of the lower one is about devices in 𝒦, the product is
 about the whole order, the last term has the wrong sign); schemes.ranking has the exact value and bounds that hold.
+The lemma's p_k = Φ((η − u_k)/σ_k⁽⁰⁾) is correct as printed, schemes.threshold.participation; its ε is not: the exact
+counterpart is privacy.leakage.
 """
 
 import numpy as np
@@ -62,3 +66,11 @@ def _phi(gap: ArrayLike, std: Floats) -> Floats:
     gap = np.broadcast_to(np.asarray(gap, dtype=np.float64), std.shape)
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
         return ndtr(np.where(gap == 0, 0.0, gap / std))
+
+
+def score_epsilon(participation: ArrayLike, *, full: float = 0.9) -> Floats:
+    """ε⁽⁰⁾ of Table 1: ln(1 + p_k(e^0.9 − 1)), the score's ε "amplified" by taking part; `full` is Scheme 2.2's.
+
+    Not valid: the decision is made from the score itself, so it cannot amplify the score's privacy.
+    """
+    return np.log1p(np.asarray(participation, dtype=np.float64) * np.expm1(full))

@@ -18,10 +18,9 @@ from airpool.evaluation.audit import directions
 from airpool.evaluation.audit.bound import AuditReport, audit
 from airpool.evaluation.audit.path import Overheard, World, path
 from airpool.evaluation.audit.release import Observed, Release, log_likelihood_ratio, release, worst_pair
-from airpool.network import Coin, Network, scheme_rules, scored
+from airpool.network import Claim, Coin, Network, scored
 from airpool.network.network import with_its_coins
 from airpool.radio.link import Link, link_of
-from airpool.schemes.scores import score_range
 
 End = Literal["low", "high"]
 
@@ -57,7 +56,7 @@ def observed(network: Network, got: Overheard, known: Sequence[int]) -> Observed
     """The adversary's part of what an auditor hears."""
     others = list(known)
     sent = got.alignment[:, others, None] * got.signals[:, others] if others else None
-    if scheme_rules(network.scheme).ranked:
+    if network.scheme.needs_ranking_server:
         return Observed(got.estimate, got.on_the_air & got.taking_part, sent, got.noisy_scores)
     return Observed(got.estimate, None if network.cover_noise else got.on_the_air, sent)
 
@@ -70,16 +69,15 @@ def released(network: Network, scores: Floats | None = None, *, known: Sequence[
     A device in outage is silent, so it takes part with p·(1 − outage). Under cover noise the law ignores who is on the
     air: with outage the score is slightly worse than optimal, and the bound is still valid.
     """
-    link, d, rules = aligned_link(network), network.devices, scheme_rules(network.scheme)
-    if not rules.scored:
+    link, d, scheme = aligned_link(network), network.devices, network.scheme
+    if scheme.independent:
         p = np.array(d.column("participation"))
-    elif rules.ranked:
+    elif scheme.needs_ranking_server:
         p = np.full(d.count, 0.5)  # the same in all worlds
     elif scores is not None:
-        p = rules.participation(network.scheme, scores)
+        p = scored(scheme).participation_by_score(scores)
     else:
-        name = network.scheme.name
-        raise ValueError(f"scheme {name} needs scores, (K,): how often devices take part depends on them")
+        raise ValueError(f"scheme {scheme.name} needs scores, (K,): how often devices take part depends on them")
     law = release(
         d.count,
         weight=d.column("weight"),
@@ -89,12 +87,12 @@ def released(network: Network, scores: Floats | None = None, *, known: Sequence[
         cover_noise=network.cover_noise,
         colluders=known,
     )
-    if rules.ranked:
-        return replace(law, scores=scores, score_noise_std=scored(network.scheme).score_noise_std)
+    if scheme.needs_ranking_server:
+        return replace(law, scores=scores, score_noise_std=scored(scheme).score_noise_std)
     return law
 
 
-def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple[World, World]:
+def worst_worlds(network: Network, claim: Claim, device: int, *, score: End = "high") -> tuple[World, World]:
     """A world and its neighbour, as far apart as clipping and the range of scores allow.
 
     Device k holds a feature at full norm and the score at one end of the range; its neighbour holds no feature (or the
@@ -104,12 +102,12 @@ def worst_worlds(network: Network, device: int, *, score: End = "high") -> tuple
         two-sided audit plays both directions; a planted 1/p_k shows where the rarer end goes with the feature.
     """
     law = released(network, np.zeros(network.devices.count))
-    features, neighbour = worst_pair(law, device, dimension=network.dimension, neighbours=network.neighbours)
-    if not scheme_rules(network.scheme).scored:
+    features, neighbour = worst_pair(law, device, dimension=network.dimension, neighbours=claim.neighbours)
+    if network.scheme.independent:
         return World(features), World(neighbour)
     if score not in ("low", "high"):
         raise ValueError(f"score={score!r} must be low or high, the end of the range that goes with the feature")
-    low, high = score_range(scored(network.scheme))
+    low, high = scored(network.scheme).score_range()
     here, there = np.full(network.devices.count, high), np.full(network.devices.count, high)
     (there if score == "high" else here)[device] = low
     return World(features, here), World(neighbour, there)
@@ -137,26 +135,30 @@ class Distinguisher(NamedTuple):
 
 
 def attack_on(
-    network: Network, device: int, *, score: End = "high", elsewhere: bool = False, alone: bool = False
+    network: Network, claim: Claim, device: int, *, score: End = "high", elsewhere: bool = False, alone: bool = False
 ) -> Distinguisher:
     """The attack of `audited` on one device, from the position that its arguments name."""
     others = [k for k in np.argsort(network.devices.column("noise_std"))[::-1].tolist() if k != device]
-    others = others if alone else others[: 0 if elsewhere else network.colluders]
-    if alone and not scheme_rules(network.scheme).scored:
+    if not alone:
+        rest = [k for k in others if k not in claim.colluding]
+        named = [k for k in others if k in claim.colluding]
+        others = [] if elsewhere else named + rest[: network.colluders]
+    if alone and network.scheme.independent:
         p = list(network.devices.column("participation"))
         p[device] = 1.0
         network = replace(network, scheme=Coin(), devices=replace(network.devices, participation=tuple(p)))
     if not network.channel.known or network.channel.antennas > 1 or elsewhere:
-        one, other = directions.worst_pair(network, device)
-        played = directions.mechanism(network, elsewhere=elsewhere, known=others)
+        one, other = directions.worst_pair(network, claim, device)
+        played = directions.mechanism(network, claim, elsewhere=elsewhere, known=others)
         return Distinguisher(one, other, played, directions.likelihood_ratio(network, one, other))
-    world, neighbour = worst_worlds(network, device, score=score)
+    world, neighbour = worst_worlds(network, claim, device, score=score)
     best = likelihood_ratio(network, world, neighbour, known=others)
     return Distinguisher(world, neighbour, mechanism(network, known=others), best)
 
 
 def audited(
     network: Network,
+    claim: Claim,
     device: int,
     *,
     claimed_epsilon: float,
@@ -171,7 +173,8 @@ def audited(
 ) -> AuditReport:
     """The game against one device on the real path, `runs` runs a side; the other arguments as of audit.bound.
 
-    As many others as may collude tell the adversary what they have sent: those with the most noise.
+    Others that collude tell the adversary what they have sent: those that the claim names, and of the rest as many as
+    may, those with the most noise.
 
     elsewhere: played by the eavesdropper with `network.adversary.antennas` antennas, to which the server's are added
         where it may learn the answer (`directions`).
@@ -181,12 +184,12 @@ def audited(
     together: number of such games that hold jointly with the stated confidence. Each is then played
         at 1 − (1 − confidence)/together: any of them errs with probability at most 1 − confidence (Bonferroni).
     """
-    if not network.neighbours.keeps_noise:
-        seen = f"neighbours={network.neighbours!r} is always seen where participation is visible"
+    if not claim.neighbours.keeps_noise:
+        seen = f"neighbours={claim.neighbours!r} is always seen where participation is visible"
         raise ValueError(f"{seen}; audit zero-out or replace")
     if together < 1:
         raise ValueError(f"together={together} must be >= 1")
-    attack = attack_on(network, device, score=score, elsewhere=elsewhere, alone=alone)
+    attack = attack_on(network, claim, device, score=score, elsewhere=elsewhere, alone=alone)
     key = (device, 1) if alone else () if together == 1 else (device,)
     stream = np.random.SeedSequence(seed, spawn_key=key)
     return audit(
@@ -195,7 +198,7 @@ def audited(
         attack.neighbour,
         runs=runs,
         rng=np.random.default_rng(stream),
-        delta=network.delta,
+        delta=claim.delta,
         confidence=confidence if together == 1 else 1 - (1 - confidence) / together,
         score=attack.score,
         claimed_epsilon=claimed_epsilon,

@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
 from airpool.account.errors import at_the_server
-from airpool.network import Adversary, Channel, Network, scheme_rules
+from airpool.network import Adversary, Channel, Claim, Network
 from airpool.network.network import with_its_coins
 from airpool.protocol.device import clipped, padded
 from airpool.protocol.medium import pack
@@ -31,7 +31,7 @@ class ObservedDirections:
 
 
 def mechanism(
-    network: Network, *, elsewhere: bool = False, known: Sequence[int] = ()
+    network: Network, claim: Claim, *, elsewhere: bool = False, known: Sequence[int] = ()
 ) -> Callable[[Floats, int, np.random.Generator], ObservedDirections]:
     """`runs` inferences on the same features (K, r), without the receiver's noise: a mechanism for audit.bound.
 
@@ -39,15 +39,16 @@ def mechanism(
     may learn the answer; else as the server does.
     known: devices of which the adversary also knows what they have sent, and has subtracted it.
     """
-    if scheme_rules(network.scheme).scored:
-        raise ValueError("this version audits errors and antennas in Scheme 1; Schemes 2.1 and 2.2 need known channels")
+    network.scheme.require_coins(
+        "this version audits errors and antennas in Scheme 1; Schemes 2.1 and 2.2 need known channels"
+    )
     if not network.channel.rules.superposes:
         raise ValueError(f"this version audits superposed access, not access={network.channel.access!r}")
     if network.channel.power_rule == "paper":
         raise ValueError("this version does not audit power_rule='paper' under errors")
     link, antennas = link_of(network), network.adversary.antennas
     observed = replace(with_its_coins(network), channel=replace(network.channel, noise_std=0.0))
-    answered = not elsewhere or network.adversary.knows_answer
+    answered = not elsewhere or claim.knows_answer
     several = network.channel.antennas > 1 and answered
     if several:  # signals of the devices; their channels to all antennas are drawn here
         observed = replace(observed, channel=Channel(gamma=ALWAYS_STRONG), adversary=Adversary(1))
@@ -81,11 +82,11 @@ def _at_the_server(
     return v * there[..., None], amplitude * there
 
 
-def worst_pair(network: Network, device: int) -> tuple[Floats, Floats]:
+def worst_pair(network: Network, claim: Claim, device: int) -> tuple[Floats, Floats]:
     """Features (K, r) and their neighbour, as far apart as clipping allows; all other devices hold zeros."""
     features = np.zeros((network.devices.count, network.dimension))
     features[device, 0] = network.devices.column("clip_norm")[device]
-    return features, (1 - network.neighbours.sensitivity) * features
+    return features, (1 - claim.neighbours.sensitivity) * features
 
 
 def likelihood_ratio(network: Network, features: Floats, neighbour: Floats) -> Callable[[ObservedDirections], Floats]:

@@ -12,10 +12,9 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats
-from airpool.network import Network, scheme_rules, scored
+from airpool.network import Network, scored
 from airpool.protocol.simulation import Drawn, receive
 from airpool.radio.link import Link, link_of
-from airpool.schemes.scores import score_range
 
 
 @dataclass(frozen=True, eq=False)
@@ -66,18 +65,17 @@ def path(network: Network, *, link: Link | None = None) -> Path:
     drawn: of each run, (runs, 1, K), from an earlier slot.
     """
     link, scheme = link_of(network) if link is None else link, network.scheme
-    if scheme_rules(scheme).scored:
+    if not scheme.independent:
         scheme = scored(scheme)
         # Worlds have scores within the range already, and the rule `clip` over that range leaves them as they are.
-        scheme = replace(scheme, score_rule="clip", score_bound=score_range(scheme).high)
+        scheme = replace(scheme, score_rule="clip", score_bound=scheme.score_range().high)
     observed = replace(network, scheme=scheme)
 
     def run(world: World, runs: int, rng: np.random.Generator, *, drawn: Drawn | None = None) -> Overheard:
         objects, trials = (1, runs) if drawn is None else (runs, 1)
         features = np.broadcast_to(world.features, (objects, *world.shape))
         scores = None if world.scores is None else np.broadcast_to(world.scores, (objects, len(world.scores)))
-        how: Any = {"rng": rng, "path": "full", "link": link, "scores": scores, "drawn": drawn}
-        got = receive(features, observed, trials=trials, **how)
+        got = receive(features, observed, rng=rng, trials=trials, path="full", link=link, scores=scores, drawn=drawn)
 
         def first(values: Any) -> Any:
             return None if values is None else values.reshape(runs, *values.shape[2:])

@@ -11,27 +11,36 @@ they are sharp enough to do with little, and games are not (union bound).
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
+from functools import partial
+from typing import Any, Protocol
 
 import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.brief import Brief
+from airpool._support.extras import load
 from airpool._support.progress import Progress, automatic
 from airpool._support.rounding import shown_below
 from airpool._support.threads import single_thread
 from airpool.account.guarantee import guarantee
 from airpool.account.report import PrivacyReport, shown
-from airpool.evaluation.audit.adaptive import CapAudit, capped
 from airpool.evaluation.audit.adversary import End, audited
 from airpool.evaluation.audit.bound import AuditReport
-from airpool.evaluation.audit.claims import enough, measure
-from airpool.evaluation.audit.measured import Evidence
+from airpool.evaluation.audit.claims import Evidence, enough, measure
 from airpool.evaluation.audit.path import Path
-from airpool.network import Network
+from airpool.network import Claim, Network
 
 # Of the probability of a false alarm, what the measurements get.
 MEASURED = 1 / 50
+
+
+class CapAudit(Protocol):
+    """Audit of the cap of several slots, by games over all of them (airpool_lab.audit.adaptive)."""
+
+    @property
+    def violated(self) -> bool: ...
+    def lines(self) -> list[str]: ...
+    def to_json(self) -> dict[str, Any]: ...
 
 
 @dataclass(frozen=True, eq=False, repr=False)
@@ -76,7 +85,7 @@ class Examination(Brief):
         if not lacking:
             return None
         std = tuple(min([s, *(o.high for o in lacking if o.device == k)]) for k, s in enumerate(d.column("noise_std")))
-        found = guarantee(replace(net, devices=replace(d, noise_std=std)))
+        found = guarantee(replace(net, devices=replace(d, noise_std=std)), self.claimed.claim)
         return found.epsilon, found.epsilon_local
 
     def lines(self) -> list[str]:
@@ -144,6 +153,7 @@ class Examination(Brief):
 @single_thread()
 def examined(
     network: Network,
+    claim: Claim = Claim(),
     devices: int | Sequence[int] | None = None,
     *,
     runs: int = 100_000,
@@ -155,11 +165,12 @@ def examined(
 ) -> Examination:
     """Two games against each of these devices (by default the one with the largest ε), and measurements of all devices.
 
-    The claims are those of one slot; where an inference has several, its cap is audited beside them. With antennas
-    elsewhere the first game is theirs. No device drops out, which makes the first game weaker than the claim allows; in
-    the second no other device counts.
+    The ε are those of one slot; where an inference has several, its cap is audited beside them. With antennas elsewhere
+    the first game is theirs. No device drops out, which makes the first game weaker than the claim allows; in the
+    second no other device counts.
 
-    devices: by index. runs: of each side of each game; the measurements need fewer.
+    claim: what is asked of the network. devices: by index. runs: of each side of each game; the measurements need
+    fewer.
     score: which end of the score's range goes with the feature (Schemes 2.1, 2.2), high or low.
     played: the path to measure, by default the network's. confidence: of all bounds together.
     progress: left out, shown where there is a terminal or a notebook.
@@ -170,23 +181,32 @@ def examined(
     """
     if not 0 < confidence < 1:
         raise ValueError(f"confidence={confidence:g} must be > 0 and < 1")
+    if claim.credit_channel_noise:
+        raise ValueError("credit_channel_noise=True must be False here: the games leave the receiver's noise out")
     whole, network = network, network.one_slot
-    claimed = guarantee(network, inferences=1)
+    claimed = guarantee(network, replace(claim, inferences=1, per_event=None))
     elsewhere = claimed.epsilon_eavesdropper is not None
     epsilon = claimed.epsilon if claimed.epsilon_eavesdropper is None else claimed.epsilon_eavesdropper
     if devices is None:
         devices = int(np.argmax(epsilon))
     chosen = [devices] if isinstance(devices, int) else list(dict.fromkeys(devices))
-    how: Any = {"runs": runs, "seed": seed, "score": score, "together": 2 * len(chosen)}
-    how |= {"confidence": 1 - (1 - MEASURED) * (1 - confidence)}
+    each = partial(
+        audited,
+        network,
+        claim,
+        runs=runs,
+        seed=seed,
+        score=score,
+        together=2 * len(chosen),
+        confidence=1 - (1 - MEASURED) * (1 - confidence),
+    )
     games: dict[int, AuditReport] = {}
     alone: dict[int, AuditReport] = {}
     for number, k in enumerate(chosen, start=1):
         which = f"auditing device {k} ({number} of {len(chosen)})" if len(chosen) > 1 else "auditing"
         with progress(which, 4 * runs) as advance:
-            how |= {"on_batch": advance}
-            games[k] = audited(network, k, claimed_epsilon=float(epsilon[k]), elsewhere=elsewhere, **how)
-            alone[k] = audited(network, k, claimed_epsilon=float(claimed.epsilon_local[k]), alone=True, **how)
+            games[k] = each(k, claimed_epsilon=float(epsilon[k]), elsewhere=elsewhere, on_batch=advance)
+            alone[k] = each(k, claimed_epsilon=float(claimed.epsilon_local[k]), alone=True, on_batch=advance)
     number = enough(network, runs)
     with progress("measuring", 2 * number) as advance:
         rng = np.random.default_rng(np.random.SeedSequence(seed, spawn_key=(0, 2)))
@@ -194,6 +214,8 @@ def examined(
             network, runs=number, rng=rng, confidence=1 - MEASURED * (1 - confidence), played=played, on_batch=advance
         )
     attacked = max(chosen, key=lambda k: epsilon[k])
-    several = whole.slots.count > 1
-    cap = capped(whole, attacked, runs=runs, seed=seed, progress=progress) if several else None
+    cap = None
+    if whole.slots.count > 1:
+        adaptive = load("airpool_lab.audit.adaptive", "the audit of inferences of several slots")
+        cap = adaptive.capped(whole, claim, attacked, runs=runs, seed=seed, progress=progress)
     return Examination(network, claimed, games, alone, outcomes, confidence, number, cap)

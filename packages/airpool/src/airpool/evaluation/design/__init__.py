@@ -4,11 +4,9 @@ Computed from calibration data and public numbers only. Weights that depended on
 
 weights, qp      weights of least error, and the quadratic program behind them
 clipping         clip norms and noise
-heterogeneous    four ways to serve devices of which some are sensitive
 """
 
-from importlib import import_module
-from typing import TYPE_CHECKING, Any, Literal, TypedDict, Unpack, overload
+from typing import TYPE_CHECKING, Literal
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -17,45 +15,27 @@ if TYPE_CHECKING:
 
     from airpool.evaluation.design.qp import Normalise
     from airpool.evaluation.design.weights import Design
-    from airpool.network import Network
-
-_MODULES = {"weight": "weights", "clip": "clipping"}
+    from airpool.network import Claim, Network
 
 
-class DesignOptions(TypedDict, total=False):
-    """Arguments that `weights.design` and `clipping.design` share."""
-
-    epsilon: "float | Sequence[float] | None"
-    target: "ArrayLike | None"
-    decoder: "ArrayLike | None"
-    colluding: "Sequence[int]"
-    live: bool
-
-
-@overload
 def design(
     network: "Network",
     latents: "ArrayLike",
+    claim: "Claim | None" = None,
     *,
-    knob: Literal["weight"] = ...,
-    normalise: "Normalise" = ...,
-    **options: Unpack[DesignOptions],
-) -> "Design": ...
-@overload
-def design(
-    network: "Network", latents: "ArrayLike", *, knob: Literal["clip"], **options: Unpack[DesignOptions]
-) -> "Design": ...
-def design(
-    network: "Network", latents: "ArrayLike", *, knob: Literal["weight", "clip"] = "weight", **options: Any
+    knob: Literal["weight", "clip"] = "weight",
+    epsilon: "float | Sequence[float] | None" = None,
+    target: "ArrayLike | None" = None,
+    decoder: "ArrayLike | None" = None,
+    normalise: "Normalise | None" = None,
 ) -> "Design":
     """The weights, or with knob="clip" the clip norms and noise, of least error that meet every device's target ε.
 
-    latents: of calibration objects, (n, K, r). knob: "weight" or "clip". epsilon: one target or one each; left out, the
-    network's own. normalise: of weights alone: "sum", they add up to 1 (default); "free", only their ratios matter, for
-    a server that scales the estimate by its public level. target: t (n, d), the estimate that is wished for; left out,
-    the decoded mean of the latents. decoder: D (d, r), applied to the estimate before its error is taken; left out, the
-    identity. colluding: devices that are taken to collude, by index. live: meet the targets with live noise, as in
-    `guarantee`.
+    latents: of calibration objects, (n, K, r). claim: what the targets are about; left out, `Claim()`. knob: "weight"
+    or "clip". epsilon: one target or one each; left out, the network's own. normalise: of weights alone: "sum", they
+    add up to 1 (default); "free", only their ratios matter, for a server that scales the estimate by its public level.
+    target: t (n, d), the estimate that is wished for; left out, the decoded mean of the latents. decoder: D (d, r),
+    applied to the estimate before its error is taken; left out, the identity.
 
     >>> import numpy as np
     >>> from airpool import Network
@@ -64,6 +44,15 @@ def design(
     >>> bool(made.network.devices.weight[0] < made.network.devices.weight[1]), bool(made.epsilon[0] <= 0.5)
     (True, True)
     """
-    if knob not in _MODULES:
+    from airpool.evaluation.design import clipping, weights
+    from airpool.network import Claim
+
+    claim = claim or Claim()
+    if knob not in ("weight", "clip"):
         raise ValueError(f"knob={knob!r} must be weight or clip")
-    return import_module(f"airpool.evaluation.design.{_MODULES[knob]}").design(network, latents, **options)
+    if knob == "weight":
+        how = normalise or "sum"
+        return weights.design(network, latents, claim, epsilon=epsilon, target=target, decoder=decoder, normalise=how)
+    if normalise is not None:
+        raise TypeError(f"normalise={normalise!r} is of weights alone: leave it out with knob='clip'")
+    return clipping.design(network, latents, claim, epsilon=epsilon, target=target, decoder=decoder)

@@ -16,11 +16,10 @@ from airpool._support.arrays import Floats
 from airpool._support.progress import automatic
 from airpool._support.threads import single_thread
 from airpool.account.calibration import calibrate, targets, with_column
-from airpool.account.guarantee import aggregate
-from airpool.account.guarantee import epsilon as device_epsilon
-from airpool.account.received import require_supported
+from airpool.account.guarantee import device_epsilon
+from airpool.account.received import aggregate, require_supported
 from airpool.evaluation.design.weights import Design, largest_weight, scaled_error
-from airpool.network import Network
+from airpool.network import Claim, Network
 
 # Clip norms stay this far below what meets the target; ten times farther at every further try.
 _MARGIN, _TRIES = 1e-12, 12
@@ -33,22 +32,20 @@ _LEVELS, _CLOSE = (17, 9), (1e-4, 1e-2)
 def design(
     network: Network,
     latents: ArrayLike,
+    claim: Claim = Claim(),
     *,
     epsilon: float | Sequence[float] | None = None,
     target: ArrayLike | None = None,
     decoder: ArrayLike | None = None,
-    colluding: Sequence[int] = (),
-    live: bool = False,
 ) -> Design:
     """Clip norms C_k ≤ C, each as large as its device's ε allows, at the common noise factor of least error.
 
         min_s min_β E‖βDẑ − t‖²,   noise s·σ_k,  C_k = min(C_k, C_max,k at this noise)
 
-    latents: of *calibration* objects, (n, K, r). epsilon: one target or one per device, by default the network's own.
-    target: t (n, d), by default D (1/K) Σ z of the latents without clipping. colluding, live: as in `guarantee`, with
-    which the targets are met.
+    latents: of *calibration* objects, (n, K, r). claim: what the targets are about. epsilon: one target or one per
+    device, by default the network's own. target: t (n, d), by default D (1/K) Σ z of the latents without clipping.
 
-    Holds for: what theory.mse.error holds for; `guarantee(design.network).epsilon` ≤ targets, always. Weights and the
+    Holds for: what mse.error holds for; `guarantee(design.network, claim).epsilon` ≤ targets, always. Weights and the
         ratios of the noise stay as they are. The search ends where no optimum can lie beyond (docs/proofs/design.md).
     Edge cases: no noise at all → an error; a target that no clip norm meets → calibrate's error, with what is possible.
 
@@ -59,29 +56,31 @@ def design(
     >>> [round(c, 3) for c in found.network.devices.clip_norm]
     [0.085, 0.085, 1.0, 1.0]
     """
-    aimed = targets(network, epsilon)
+    claim, aimed = claim.of_target, targets(network, epsilon)
     network = with_column(network, "epsilon", aimed)
     std, given = (np.array(network.devices.column(name)) for name in ("noise_std", "clip_norm"))
     if not np.any(std > 0):
         raise ValueError("noise_std is 0 everywhere: no clip norm meets a target; give some noise, its scale is found")
-    if live:
-        require_supported(network)
-    adversary: Any = {"colluding": colluding, "live": live}
-    most = largest_clip_norm(network, aimed, **adversary)
+    require_supported(network, claim)
+    most = largest_clip_norm(network, claim, aimed)
     if not np.all(most > 0):
         # Raises an error that names the target and what is possible.
-        calibrate(network, epsilon=aimed.tolist(), knob="clip", **adversary)
+        calibrate(network, claim, epsilon=aimed.tolist(), adjust="clip")
     # Without fading or a power limit, noise and clip norms scale together.
     scales = network.channel.gamma == "auto" and network.channel.fading == "none"
 
     def at(log_factor: float, *, rough: bool = False) -> Network:
-        """The network at this noise, verified at its own alignment, which its clip norms may change."""
+        """The network at this noise, verified at its own alignment, which its clip norms may change.
+
+        rough: few draws where laws are drawn, until the last step.
+        """
         net, margin = with_column(network, "noise_std", std * np.exp(log_factor)), _MARGIN
-        how: Any = {**adversary, "rough": rough}  # few draws where laws are drawn, until the last step
         for _ in range(_TRIES):
-            limit = most * np.exp(log_factor) if scales else largest_clip_norm(net, aimed, **how)
+            limit = most * np.exp(log_factor)
+            if not scales:
+                limit = largest_clip_norm(net, claim, aimed, rough=rough)
             net = with_column(net, "clip_norm", np.minimum(given, limit * (1 - margin)))
-            if np.all(device_epsilon(net, aggregate(net, **how)) <= aimed):
+            if np.all(device_epsilon(net, claim, rough=rough) <= aimed):
                 return net
             margin = min(margin * 10, 0.1)
         raise ValueError("clip norms and alignment did not converge: power couples these devices too strongly")
@@ -92,36 +91,32 @@ def design(
     # The noise at which the first and the last device are clipped further.
     needed = np.log(given / most)[np.isfinite(most)]
     low, high = (float(np.min(needed)), float(np.max(needed))) if len(needed) else (0.0, 0.0)
-    costly = aggregate(network, live=live).strength is not None
+    costly = aggregate(network, claim).strength is not None
     levels = np.linspace(low, high, _LEVELS[costly] if low < high else 1)
     losses = [loss(at(level, rough=True)) for level in levels]
     best = int(np.argmin(losses))
     log_factor = float(levels[best])
     if low < high:
         near = levels[max(best - 1, 0)], levels[min(best + 1, len(levels) - 1)]
-        along: Any = {"bounds": near, "method": "bounded", "options": {"xatol": _CLOSE[costly]}}
-        refined = minimize_scalar(lambda x: loss(at(x, rough=True)), **along)
+        refined: Any = minimize_scalar(
+            lambda x: loss(at(x, rough=True)), bounds=near, method="bounded", options={"xatol": _CLOSE[costly]}
+        )
         log_factor = float(refined.x) if float(refined.fun) < losses[best] else log_factor
     found = at(log_factor)
-    how: Any = {"noise_factor": float(np.exp(log_factor)), "colluding": tuple(colluding), "live": live}
-    return Design(found, loss(found), loss(network), most, **how)
+    return Design(found, claim, loss(found), loss(network), most, noise_factor=float(np.exp(log_factor)))
 
 
 def largest_clip_norm(
-    network: Network,
-    epsilon: float | Sequence[float] | Floats | None = None,
-    *,
-    colluding: Sequence[int] = (),
-    live: bool = False,
-    rough: bool = False,
+    network: Network, claim: Claim, epsilon: float | Sequence[float] | Floats | None = None, *, rough: bool = False
 ) -> Floats:
     """C_max (K,): the largest clip norm at which each device's ε meets its target, at this noise and alignment.
 
     The sensitivity is w C, so this is w_max C/w. Edge cases: a device of weight 0 → inf.
 
-    >>> largest_clip_norm(Network.uniform(num_devices=12, noise_std=0.05, participation=0.9), 2.063925).round(4)[0]
+    >>> net = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9)
+    >>> largest_clip_norm(net, Claim(), 2.063925).round(4)[0]
     np.float64(1.0)
     """
     weight, clip = (np.array(network.devices.column(name)) for name in ("weight", "clip_norm"))
-    most = largest_weight(network, epsilon, colluding=colluding, live=live, rough=rough) * clip
+    most = largest_weight(network, claim, epsilon, rough=rough) * clip
     return np.divide(most, weight, out=np.full(len(weight), np.inf), where=weight > 0)

@@ -6,10 +6,9 @@ The expectation is over participation, fading and noise, and averaged over calib
 the inference at hand, which they would leak. The paper's algorithm is paper.formulas.weights.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 from numpy.typing import ArrayLike, NDArray
@@ -20,17 +19,15 @@ from airpool._support.errors import AirpoolError
 from airpool._support.progress import automatic
 from airpool._support.rounding import down
 from airpool._support.search import smallest_number
-from airpool._support.text_table import runs_of
+from airpool._support.table import runs_of
 from airpool._support.threads import single_thread
 from airpool.account.calibration import most_feature, targets, with_column
-from airpool.account.guarantee import aggregate
-from airpool.account.guarantee import epsilon as device_epsilon
-from airpool.account.received import require_supported
+from airpool.account.guarantee import device_epsilon
+from airpool.account.received import aggregate, require_supported
 from airpool.account.report import shown
 from airpool.evaluation.design.qp import Normalise, Quadratic, solve
-from airpool.evaluation.theory.mse import error, pooled
-from airpool.evaluation.theory.together import joint_alignment
-from airpool.network import Network, scheme_rules
+from airpool.evaluation.mse import error, joint_alignment, pooled
+from airpool.network import Claim, Network
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.calibrate import largest, largest_shift
 from airpool.privacy.compose import LEAST_SHARE
@@ -71,23 +68,22 @@ class InfeasibleError(AirpoolError, ValueError):
 class Design(Brief):
     """A network that meets every target, by its weights or by its clip norms and noise.
 
-    network: with the targets in `devices.epsilon`. mse: E‖βẑ − t‖² on the calibration objects; β is the best one, but 1
-    for weights with normalise="sum". mse_before: that of the given network, whose ε may exceed the targets. upper: the
-    largest weight (or clip norm, at the given noise) that meets each device's target. scale: for weights, β, by which a
-    server without other knowledge multiplies the estimate. kkt_residual: for weights, a bound on mse − optimum, at the
-    final alignment. noise_factor: for clip norms, the factor on the noise of the given network. colluding: devices that
-    were taken to collude. live: whether ε is that of live noise. Example: `design`.
+    network: with the targets in `devices.epsilon`. claim: what they are about. mse: E‖βẑ − t‖² on the calibration
+    objects; β is the best one, but 1 for weights with normalise="sum". mse_before: that of the given network, whose ε
+    may exceed the targets. upper: the largest weight (or clip norm, at the given noise) that meets each device's
+    target. scale: for weights, β, by which a server without other knowledge multiplies the estimate. kkt_residual: for
+    weights, a bound on mse − optimum, at the final alignment. noise_factor: for clip norms, the factor on the noise of
+    the given network. Example: `design`.
     """
 
     network: Network
+    claim: Claim
     mse: float
     mse_before: float
     upper: Floats
     scale: float = 1.0
     kkt_residual: float | None = None
     noise_factor: float = 1.0
-    colluding: tuple[int, ...] = ()
-    live: bool = False
 
     def _repr_html_(self) -> str:
         from airpool._support import notebook
@@ -104,7 +100,7 @@ class Design(Brief):
     @cached_property
     def epsilon(self) -> Floats:
         """ε of the designed network. With thousands of heterogeneous weights it takes longer than the design."""
-        return device_epsilon(self.network, aggregate(self.network, colluding=self.colluding, live=self.live))
+        return device_epsilon(self.network, self.claim)
 
 
 @automatic("designing")
@@ -112,22 +108,21 @@ class Design(Brief):
 def design(
     network: Network,
     latents: ArrayLike,
+    claim: Claim = Claim(),
     *,
     epsilon: float | Sequence[float] | None = None,
     target: ArrayLike | None = None,
     decoder: ArrayLike | None = None,
     normalise: Normalise = "sum",
-    colluding: Sequence[int] = (),
-    live: bool = False,
 ) -> Design:
     """The weights of least error at this network's noise that meet every target.
 
-    latents: of *calibration* objects, (n, K, r). epsilon: one target or one per device, by default the network's own.
-    target: t (n, d), by default D (1/K) Σ z of the latents without clipping. normalise: "sum", Σ w = 1; "free", only
-    ratios of weights matter, for a server that scales the estimate by its public level. colluding, live: as in
-    `guarantee`, with which the targets are met.
+    latents: of *calibration* objects, (n, K, r). claim: what the targets are about. epsilon: one target or one per
+    device, by default the network's own. target: t (n, d), by default D (1/K) Σ z of the latents without clipping.
+    normalise: "sum", Σ w = 1; "free", only ratios of weights matter, for a server that scales the estimate by its
+    public level.
 
-    Holds for: what theory.mse.error holds for; `guarantee(design.network).epsilon` ≤ targets, always. The noise stays
+    Holds for: what mse.error holds for; `guarantee(design.network, claim).epsilon` ≤ targets, always. The noise stays
         as it is: calibrate it before, or use "free", which is equivalent to choosing noise and weights together.
     Differs from the paper: the exact error instead of an invalid bound, exact ε, averages over calibration objects.
     Edge cases: Σ w_max < 1 → InfeasibleError, with what is feasible. Where fading or a fixed γ couples the devices,
@@ -140,8 +135,8 @@ def design(
     >>> [round(w, 3) for w in found.network.devices.weight]
     [0.057, 0.057, 0.435, 0.451]
     """
-    if live:
-        require_supported(network)
+    claim = claim.of_target
+    require_supported(network, claim)
     aimed = targets(network, epsilon)
     network = with_column(network, "epsilon", aimed)
     objects = finite("latents", latents)
@@ -156,17 +151,16 @@ def design(
     at, below = with_column(network, "weight", _equal(network)), _MARGIN
     after, previous = link_of(at), None
     # Where laws are drawn, the first rounds make do with few draws; the last ones, which decide, have all of them.
-    rough = isinstance(aggregate(at, live=live).strength, Arrivals)
-    how: Any = {"colluding": colluding, "live": live}
+    rough = isinstance(aggregate(at, claim).strength, Arrivals)
     for count in range(_ROUNDS):
         link = after
-        upper = largest_weight(at, aimed, **how, rough=rough) * (1 - below)
+        upper = largest_weight(at, claim, aimed, rough=rough) * (1 - below)
         total = float(np.sum(np.minimum(upper, 1.0)))
         if normalise == "sum" and total < 1 and rough:
             rough = False
             continue
         if normalise == "sum" and total < 1:
-            raise InfeasibleError(total, _feasible_factor(at, aimed, how), aimed)
+            raise InfeasibleError(total, _feasible_factor(at, claim, aimed), aimed)
         objective = quadratic(objects, at, target=wished, decoder=decoder, link=link)
         one = error(objects[:1], at, decoder=decoder, target=wished[:1], link=link).mean
         found = solve(objective, upper, normalise=normalise, noise=float(one.privacy_noise + one.channel_noise))
@@ -174,10 +168,11 @@ def design(
         weight = found.weight if previous is None or count < _ROUNDS // 2 - 1 else (found.weight + previous) / 2
         at = with_column(at, "weight", weight)
         after = link_of(at)
-        if network.uses > 1:
-            met = np.all(device_epsilon(at, aggregate(at, **how, rough=rough)) <= aimed)
+        if network.uses(claim) > 1:
+            met = np.all(device_epsilon(at, claim, rough=rough) <= aimed)
         else:  # ε grows with the device's own weight, so a weight below its limit suffices
-            met = np.all(weight <= largest_weight(at, aimed, **how, rough=rough) * (1 - _MARGIN / 2))
+            limit = largest_weight(at, claim, aimed, rough=rough)
+            met = np.all(weight <= limit * (1 - _MARGIN / 2))
         aligned = np.array_equal(after.outage, link.outage)
         settled = aligned and (network.channel.noise_std == 0 or after.gamma == link.gamma)
         if previous is not None:
@@ -186,8 +181,7 @@ def design(
         if rough and settled:
             rough, below = False, _MARGIN
         elif met and settled:
-            residual, who = found.residual, tuple(colluding)
-            return Design(at, mse(at), before, upper, found.scale, residual, colluding=who, live=live)
+            return Design(at, claim, mse(at), before, upper, found.scale, found.residual)
         below = below if met else min(below * 10, 0.1)
         previous = weight
     raise ValueError(
@@ -197,48 +191,42 @@ def design(
 
 
 def largest_weight(
-    network: Network,
-    epsilon: float | Sequence[float] | Floats | None = None,
-    *,
-    colluding: Sequence[int] = (),
-    live: bool = False,
-    rough: bool = False,
+    network: Network, claim: Claim, epsilon: float | Sequence[float] | Floats | None = None, *, rough: bool = False
 ) -> Floats:
     """w_max (K,): the largest weight at which each device's ε meets its target, at this noise and alignment.
 
     The network's own weights matter only for the alignment (outage), which is held fixed. At a fixed γ, limited by the
-    device's power. At most 1e6. colluding, live: as in `guarantee`. rough: a little smaller, where that is much faster
-    (`account.received.aggregate`).
+    device's power. At most 1e6. rough: a little smaller, where that is much faster (`account.received.aggregate`).
 
     >>> net = Network.uniform(num_devices=12, noise_std=0.05, participation=0.9)
-    >>> largest_weight(net, 2.063925).round(4)[0]
+    >>> largest_weight(net, Claim(), 2.063925).round(4)[0]
     np.float64(0.0833)
     """
     aimed = targets(network, epsilon)
-    received = aggregate(network, colluding=colluding, live=live, rough=rough)
+    received = aggregate(network, claim, rough=rough)
     clip = np.array(network.devices.column("clip_norm"))
-    if not scheme_rules(network.scheme).scored and network.uses == 1:
+    if network.scheme.independent and network.uses(claim) == 1:
         with single_thread():
-            weight = _largest_shift(network, received, aimed) / clip
+            weight = _largest_shift(claim, received, aimed) / clip
     else:
 
         def meets(weight: Floats) -> NDArray[np.bool_]:
-            return device_epsilon(network, replace(received, shift=weight * clip)) <= aimed
+            return device_epsilon(network, claim, replace(received, shift=weight * clip)) <= aimed
 
         weight = largest(meets, np.full(len(clip), _LARGEST_WEIGHT))
     within_power = most_feature(with_column(network, "weight", _equal(network))) * _equal(network)
     return np.minimum(weight, np.minimum(within_power, _LARGEST_WEIGHT))
 
 
-def _largest_shift(network: Network, received: Aggregate, aimed: Floats) -> Floats:
+def _largest_shift(claim: Claim, received: Aggregate, aimed: Floats) -> Floats:
     """`largest_shift` at what outcomes outside the law leave of δ (`compose.nearby`); 0 where that is next to none."""
-    delta, missed = network.delta, received.misses
+    delta, missed = claim.delta, received.misses
     if not np.any(missed):
-        return largest_shift(received, aimed, delta, network.neighbours)
+        return largest_shift(received, aimed, delta, claim.neighbours)
     with np.errstate(over="ignore"):
         left = np.nextafter(delta - np.where(missed > 0, (1 + np.exp(aimed)) * missed, 0.0), 0.0)
     some = left >= LEAST_SHARE * delta
-    found = largest_shift(received, aimed * (1 - 4 * _MARGIN), np.where(some, left, delta), network.neighbours)
+    found = largest_shift(received, aimed * (1 - 4 * _MARGIN), np.where(some, left, delta), claim.neighbours)
     return np.where(some, found, 0.0)
 
 
@@ -314,11 +302,11 @@ def _target(latents: Floats, target: ArrayLike | None, decoder: ArrayLike | None
     return finite("target", target)
 
 
-def _feasible_factor(network: Network, target: Floats, how: Mapping[str, Any]) -> float:
+def _feasible_factor(network: Network, claim: Claim, target: Floats) -> float:
     """The smallest factor on the targets at which the largest weights add up to one; inf if there is none."""
 
     def missing(log_factor: float) -> float:
-        upper = largest_weight(network, target * np.exp(log_factor), **how) * (1 - 2 * _MARGIN)
+        upper = largest_weight(network, claim, target * np.exp(log_factor)) * (1 - 2 * _MARGIN)
         return 1 - float(np.sum(np.minimum(upper, 1.0)))
 
     return float(np.exp(smallest_number(missing, 0.0, float(np.log(_LOOSEST)))))

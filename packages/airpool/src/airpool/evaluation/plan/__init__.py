@@ -1,10 +1,8 @@
 """The best network for a budget: given devices, power, channel and ε, which codec, scheme and noise to take.
 
 candidates   of a budget
-search       the best of them by simulation
-frontier     accuracy against ε
+search       the best of them by simulation; accuracy against ε
 lifetime     the cap, slots and threshold for a total budget
-in_words     plans in words and tables
 """
 
 from airpool.evaluation.plan.candidates import Candidate, candidates

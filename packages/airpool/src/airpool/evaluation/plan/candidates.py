@@ -1,20 +1,19 @@
 """Candidate networks for a budget: codec, participation, cover noise, scheme, and how heterogeneous targets are met.
 
-A candidate and what is given (devices, power, channel, δ, neighbours, number of inferences) make a network that meets
-its targets exactly; its accuracy is left to simulation. The clip norm is 1, the norm of every latent: any other is the
+A candidate and what is given (devices, power, channel, the claim) make a network that meets its targets exactly; its
+accuracy is left to simulation. The clip norm is 1, the norm of every latent: any other is the
 same network in other units. γ is the largest that keeps the outage at the channel's target.
 """
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import numpy as np
 
 from airpool._support.arrays import Floats
-from airpool.account.budget import split
 from airpool.account.calibration import calibrate
 from airpool.evaluation.design import clipping, weights
-from airpool.network import Coin, Network, Ranking, Scheme, Threshold, scheme_rules
+from airpool.network import Claim, Coin, Network, Ranking, Scheme, Threshold
 
 if TYPE_CHECKING:
     from airpool.models.model import Model
@@ -27,7 +26,7 @@ class Candidate:
     """One choice of codec, participation and scheme, which with the given devices and channel makes a network.
 
     handle: what meets heterogeneous targets: noise for the strictest, or each device's own weight or clip norm.
-    scheme: who transmits. share: the score's share of the budget, where a score decides it (`account.budget`).
+    scheme: who transmits. share: the score's share of the budget, where a score decides it (`account.calibration`).
     codec: by name, or the file of your own. participation: of every device. cover_noise: silent devices send noise.
 
     >>> Candidate("compact", participation=0.9, cover_noise=True).words
@@ -44,13 +43,11 @@ class Candidate:
     @property
     def words(self) -> str:
         """Description for a table: "vote, p = 0.9, cover noise"."""
-        rules = scheme_rules(self.scheme)
-        if rules.scored:
-            chosen = f"{rules.words(self.scheme)}, {self.share:.0%} for the score"
-        elif rules.coins is not None:
-            chosen = rules.words(self.scheme) + (", cover noise" if self.cover_noise else "")
+        if not self.scheme.independent:
+            chosen = f"{self.scheme.words}, {self.share:.0%} for the score"
         else:
-            chosen = f"p = {self.participation:g}" + (", cover noise" if self.cover_noise else "")
+            chosen = self.scheme.words if self.scheme.sets_participation else f"p = {self.participation:g}"
+            chosen += ", cover noise" if self.cover_noise else ""
         return f"{self.codec}, {chosen}" + ("" if self.handle == "noise" else f", own {self.handle}")
 
 
@@ -77,33 +74,37 @@ def candidates(
 
 def brought(given: Network, codecs: tuple[str, ...]) -> tuple[Candidate, ...]:
     """Candidates with the scheme that the network brings; none where it is airpool's own."""
-    if scheme_rules(given.scheme).coins is None:
+    if not given.scheme.sets_participation:
         return ()
     covered = given.channel.rules.cover_noise
     return tuple(Candidate(codec, cover_noise=covered, scheme=given.scheme) for codec in codecs)
 
 
-def built(candidate: Candidate, given: Network, targets: Floats, model: "Model", *, live: bool = False) -> Network:
+def built(candidate: Candidate, given: Network, claim: Claim, targets: Floats, model: "Model") -> Network:
     """The candidate's network that meets every target (K,); a ValueError where none does.
 
-    given: devices (count, power, path loss), channel, δ, neighbours, colluders, dropouts and number of inferences.
-    Weights and clip norms are designed on the validation objects. live: as in `guarantee`, with which the targets are
-    met.
+    given: devices (count, power, path loss), channel, colluders and dropouts. Weights and clip norms are designed on
+    the validation objects.
     """
     wanted, p = tuple(targets.tolist()), candidate.participation
-    devices = replace(given.devices, **dict(zip(DESIGNED, (None, 1.0, 0.05, p, wanted), strict=True)))
-    chosen: Any = {"scheme": candidate.scheme, "cover_noise": candidate.cover_noise}
-    bare = replace(given, dimension=model.codec(candidate.codec).dimension, devices=devices, **chosen)
-    if scheme_rules(candidate.scheme).scored:
-        if not given.neighbours.keeps_noise:
-            raise ValueError(f"neighbours={given.neighbours!r} is not accounted for with Schemes 2.1 and 2.2")
-        met = split(bare, epsilon=float(np.min(targets)), share=candidate.share, live=live)
+    devices = replace(given.devices, weight=None, clip_norm=1.0, noise_std=0.05, participation=p, epsilon=wanted)
+    bare = replace(
+        given,
+        dimension=model.codec(candidate.codec).dimension,
+        devices=devices,
+        scheme=candidate.scheme,
+        cover_noise=candidate.cover_noise,
+    )
+    if not candidate.scheme.independent:
+        if not claim.neighbours.keeps_noise:
+            raise ValueError(f"neighbours={claim.neighbours!r} is not accounted for with Schemes 2.1 and 2.2")
+        met = calibrate(bare, claim, epsilon=float(np.min(targets)), share=candidate.share)
         return replace(met, devices=replace(met.devices, epsilon=wanted))
-    uniform = calibrate(bare, live=live)
+    uniform = calibrate(bare, claim)
     if candidate.handle == "noise":
         return uniform
     known = model.held_out("validation", codec=candidate.codec).fitted(given.devices.count)
     latents = known.latents.double().numpy()
     if candidate.handle == "weights":
-        return weights.design(uniform, latents, normalise="free", live=live).network
-    return clipping.design(uniform, latents, live=live).network
+        return weights.design(uniform, latents, claim, normalise="free").network
+    return clipping.design(uniform, latents, claim).network

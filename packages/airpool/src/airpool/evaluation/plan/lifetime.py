@@ -10,23 +10,23 @@ objects, decoded by servers that were not fitted to them; accuracy and mean are 
 from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
-from importlib import import_module
 from math import ceil
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from airpool._support import notebook
 from airpool._support.brief import Brief
 from airpool._support.files import jsonable
 from airpool._support.progress import automatic
-from airpool._support.rounding import full
+from airpool._support.rounding import full, shown
 from airpool._support.threads import single_thread
 from airpool.account.lifetime import Lifetime, lifetime, stream_epsilon
+from airpool.evaluation.inferences import Traces, largest_sure, traces
 from airpool.evaluation.objects import held_out
 from airpool.evaluation.plan.candidates import Candidate, built
 from airpool.evaluation.plan.search import Option, check_accuracy, simulated
-from airpool.evaluation.slots import Traces, largest_sure, traces
-from airpool.network import Network
+from airpool.network import Claim, Network
 
 if TYPE_CHECKING:
     from airpool.models.model import Model
@@ -118,10 +118,10 @@ class LifePlan(Brief):
     best: Way
     others: tuple[Way, ...]
     seed: int
-    live: bool = False
 
     def _repr_html_(self) -> str:
-        return import_module("airpool.evaluation.plan.in_words").life_html(self)
+        title, *lines = life_in_words(self)
+        return notebook.shown(title, notebook.sentences(lines), notebook.rows_of(*ways(self)))
 
     def record(self) -> dict[str, Any]:
         """As plain data. Promised are cap_epsilon, the budget and inferences_at_least; means are figures."""
@@ -134,7 +134,7 @@ class LifePlan(Brief):
                 "others": [each.row() for each in self.others],
                 "promised": ["budget_epsilon", "cap_epsilon", "inferences_at_least"],
                 "seed": self.seed,
-                "live": self.live,
+                "live": self.best.option.evaluation.report.claim.live,
             }
         )
 
@@ -143,10 +143,10 @@ class LifePlan(Brief):
 @automatic("planning a life")
 def life_plan(
     given: Network,
+    claim: Claim = Claim(),
     *,
     model: "Model",
     wanted: Wanted,
-    live: bool = False,
     seed: int = 0,
     on_way: Callable[[], None] = lambda: None,
 ) -> LifePlan:
@@ -155,11 +155,11 @@ def life_plan(
     For a number of inferences: the most accurate way whose mean lets the budget last that long. For an accuracy: the
     one that reaches it and lets the budget last longest. For both: of those that do both, the most accurate. Among
     equally good ones the fewest channel uses decide, and with them latency and energy.
-    given: devices, power, channel, δ, neighbours, as in `candidates.built`. live: as in `guarantee`; cap and budget are
-    then those of devices that run, as their ledgers count.
+    given: devices, power, channel, as in `candidates.built`. claim: its inferences and stays do not count. If it is
+    live, cap and budget are those of devices that run, as their ledgers count.
     Edge case: no way does → an error that names what there is.
     """
-    search, found = _Search(given, model, wanted, seed, live), list[Way]()
+    search, found = _Search(given, replace(claim, inferences=1, per_event=None), model, wanted, seed), list[Way]()
     for way in search.by_number() if wanted.inferences else search.by_accuracy():
         found += [] if way is None else [way]
         on_way()
@@ -178,7 +178,7 @@ def life_plan(
     least = top - _EQUAL if wanted.inferences else (1 - _CLOSE) * top
     best = min((way for way in good if worth(way) >= least), key=lambda way: way.mean_slots)
     others = sorted((way for way in found if way is not best), key=worth, reverse=True)
-    return LifePlan(wanted, best, tuple(others), seed, live)
+    return LifePlan(wanted, best, tuple(others), seed)
 
 
 def tried(wanted: Wanted) -> int:
@@ -192,10 +192,10 @@ class _Search:
     """Ways for these devices, one at a time; None for one that does not reach the accuracy, or the budget does not."""
 
     given: Network
+    claim: Claim
     model: "Model"
     wanted: Wanted
     seed: int
-    live: bool
 
     @property
     def counts(self) -> list[int]:
@@ -206,11 +206,11 @@ class _Search:
         """Ways whose mean lets the budget last for the inferences wanted."""
         budget, cap, number = self.wanted.budget, self.wanted.cap, self.wanted.inferences or 1
         once = self.network(1, budget, inferences=number)
-        yield self.way(self.network(1, cap) if cap and stream_epsilon(once, 1, live=self.live) > cap else once)
+        yield self.way(self.network(1, cap) if cap and stream_epsilon(once, self.claim, 1) > cap else once)
         for count in self.counts:
             for stretch in (1,) if cap else STRETCHES:
                 net = self.network(count, cap or budget, inferences=1 if cap else max(1, ceil(number / stretch)))
-                most = SHARE * (lifetime(net, epsilon=budget, live=self.live).slots - count) / max(number - 1, 1)
+                most = SHARE * (lifetime(net, self.claim, epsilon=budget).slots - count) / max(number - 1, 1)
                 yield self.way(net, lambda got, most=most: _largest(got, most))
 
     def by_accuracy(self) -> "Iterator[Way | None]":
@@ -239,16 +239,15 @@ class _Search:
         return self.way(self.network(1, high))
 
     def network(self, count: int, epsilon: float, *, inferences: int = 1) -> Network:
-        """The network whose inferences have this ε together; as one of a single inference."""
-        bare = replace(self.given, slots=replace(self.given.slots, count=count), inferences=inferences)
-        net = built(
-            Candidate(self.model.codecs[0]), bare, np.full(bare.devices.count, epsilon), self.model, live=self.live
-        )
-        return replace(net, inferences=1, devices=replace(net.devices, epsilon=None))
+        """The network whose inferences have this ε together."""
+        bare = replace(self.given, slots=replace(self.given.slots, count=count))
+        together, targets = replace(self.claim, inferences=inferences), np.full(bare.devices.count, epsilon)
+        net = built(Candidate(self.model.codecs[0]), bare, together, targets, self.model)
+        return replace(net, devices=replace(net.devices, epsilon=None))
 
     def measured(self, net: Network) -> Option:
-        how: Any = {"trials": _TRIALS, "seed": self.seed + 1000, "live": self.live}
-        return simulated(Candidate(self.model.codecs[0]), net, self.model, **how)
+        candidate, seed = Candidate(self.model.codecs[0]), self.seed + 1000
+        return simulated(candidate, net, self.claim, self.model, trials=_TRIALS, seed=seed)
 
     def way(self, net: Network, threshold: Callable[[Traces], float | None] = lambda _: None) -> Way | None:
         """With the threshold that traces of validation objects give."""
@@ -262,7 +261,7 @@ class _Search:
         option = self.measured(net)
         used = option.evaluation.slots
         mean = 1.0 if used is None else used.mean
-        life = lifetime(net, epsilon=self.wanted.budget, mean_slots=mean, live=self.live)
+        life = lifetime(net, self.claim, epsilon=self.wanted.budget, mean_slots=mean)
         return Way(option, life) if life.at_least else None
 
     def too_little(self, found: list[Way]) -> str:
@@ -273,7 +272,7 @@ class _Search:
             if number and alone:
                 best = max(alone, key=lambda way: way.on_average)
                 slots = ceil(number * best.mean_slots) + best.network.slots.count
-                needed = stream_epsilon(best.network, slots, live=self.live)
+                needed = stream_epsilon(best.network, self.claim, slots)
                 return (
                     f"a budget of ε = {full(budget)} lasts for {best.on_average:,.0f} inferences on average at "
                     f"accuracy {accuracy:g}, not for {number:,}: these would spend ε = {ceil(needed):,}"
@@ -286,3 +285,44 @@ def _largest(got: Traces, most: float) -> float | None:
     with suppress(ValueError):  # not even the first slot is within the mean
         return largest_sure(got.probability, most)
     return None
+
+
+def life_in_words(found: LifePlan) -> tuple[str, str, str]:
+    """Three sentences: the way to take, the promise, and figures that nobody is promised."""
+    best = found.best
+    row, slots, run = best.row(), best.network.slots, best.option.evaluation
+    several, cap, radio = slots.count > 1, shown(row["cap_epsilon"]), row["mean_bytes"] is None
+    how = f"up to {slots.count} slots, until sure = {slots.sure:.4f}" if several else "one slot"
+    low, high = best.option.interval
+    cost = (
+        f"{row['mean_channel_uses']:,.0f} channel uses and {row['mean_energy']:,.4g} mW·uses"
+        if radio
+        else "{:,} bytes sent and {:,} received by each device".format(*row["mean_bytes"])
+    )
+    return (
+        f"Take {how}, cap ε = {cap}.",
+        f"Promised: ε ≤ {cap} for an inference and ε ≤ {full(found.wanted.budget)} in all, {row['budget_slots']:,} "
+        f"slots and at least {row['inferences_at_least']:,} inferences"
+        + (", if every one goes to the cap." if several else "."),
+        f"Figures, promised to nobody: accuracy {row['accuracy']:.3f}, {low:.3f} to {high:.3f} on as many other "
+        f"objects (95 %, validation, {run.objects} objects, {run.trials} runs); on average {row['mean_slots']:.2f} "
+        f"slots, {cost} an inference, and {row['inferences_on_average']:,.0f} inferences.",
+    )
+
+
+def ways(found: LifePlan) -> tuple[tuple[str, ...], list[tuple[str, ...]]]:
+    """Headings and a row for each way, the best first."""
+    radio = found.best.row()["mean_bytes"] is None
+    header = ("cap ε promised", "slots at\u00a0most", "sure", "accuracy", "slots mean")
+    header += ("uses mean", "energy mean") if radio else ("bytes out", "bytes in")
+    header += ("lasts at\u00a0least", "lasts on\u00a0average")
+
+    def cells(each: dict[str, Any]) -> tuple[str, ...]:
+        sure = "" if each["sure"] is None else f"{each['sure']:.4f}"
+        costs = (f"{each['mean_channel_uses']:.0f}", f"{each['mean_energy']:.3g}")
+        costs = costs if radio else tuple(f"{number:,}" for number in each["mean_bytes"])
+        lasts = (f"{each['inferences_at_least']:,}", f"{each['inferences_on_average']:,.0f}")
+        first = (shown(each["cap_epsilon"]), str(each["slots"]), sure, f"{each['accuracy']:.3f}")
+        return (*first, f"{each['mean_slots']:.2f}", *costs, *lasts)
+
+    return header, [cells(each.row()) for each in (found.best, *found.others)]

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Literal, Protocol
 import numpy as np
 from array_api_compat import array_namespace
 
-from airpool._support import tensors as tensor_file
+from airpool._support import files
 from airpool._support.arrays import Array, Floats
 from airpool._support.plugins import PluginError, Registry
 from airpool._support.version import __version__
@@ -192,15 +192,15 @@ def save(path: Path, codec: Codec, about: Mapping[str, Any]) -> None:
     for name, array in arrays.items():
         if not np.isfinite(array).all():
             raise ValueError(f"{name} is not finite, so {path} is not written: try a smaller learning_rate")
-    tensor_file.write(path, arrays, {"about": {**about, **header, "version": __version__}})
+    files.write_tensors(path, arrays, {"about": {**about, **header, "version": __version__}})
 
 
 def read(path: Path) -> tuple[Codec, dict[str, Any]]:
     """A saved codec in NumPy, and its header."""
     if not path.exists():
         raise FileNotFoundError(f"{path}: no such file; `airpool train` writes codecs")
-    arrays, header = tensor_file.read(path, device=None, remedy=_REMEDY)
-    tensor_file.require_finite(path, arrays, remedy=_REMEDY)
+    arrays, header = files.read_tensors(path, device=None, remedy=_REMEDY)
+    files.require_finite(path, arrays, remedy=_REMEDY)
     about = header.get("about")
     if not isinstance(about, dict):
         raise ValueError(f"{path}: not written by airpool; `airpool train` writes codecs")

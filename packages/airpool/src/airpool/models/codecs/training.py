@@ -13,7 +13,7 @@ import torch.nn.functional as F
 from torch import Tensor, nn
 
 from airpool._support.threads import single_thread
-from airpool.models import loop, recipes
+from airpool.models import loop
 from airpool.models.codecs.codec import Codec
 from airpool.models.codecs.dense import CodecShape, DenseCodec
 from airpool.network import Network
@@ -42,7 +42,7 @@ class CodecRecipe:
     seed: int = 0
 
     def __post_init__(self) -> None:
-        recipes.check(self)
+        loop.check_recipe(self)
 
 
 @dataclass(frozen=True, eq=False)

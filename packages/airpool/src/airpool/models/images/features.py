@@ -1,8 +1,10 @@
 """Features (N, K, 1280) that a trunk makes of pictures, and the names of those that could not be read."""
 
+import sqlite3
 import warnings
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -12,11 +14,48 @@ from numpy.typing import NDArray
 
 from airpool._support.brief import Brief
 from airpool._support.progress import Progress, silent
-from airpool.models.images import cache
-from airpool.models.images.cache import Feature, FeatureCache
 from airpool.models.images.pictures import Pictures, Shot, named
 from airpool.models.images.trunk import SIDE, WIDTH, ImageTrunk
 from airpool.models.vision.picture import Picture, prepared
+
+Feature = NDArray[np.float32]
+
+_TABLE = "CREATE TABLE IF NOT EXISTS features (trunk TEXT, picture TEXT, feature BLOB, PRIMARY KEY (trunk, picture))"
+
+
+class FeatureCache:
+    """Features by the SHA-256 of trunk and picture."""
+
+    def __init__(self, connection: sqlite3.Connection, trunk: str) -> None:
+        self._connection, self._trunk = connection, trunk
+
+    def get(self, picture: str) -> Feature | None:
+        query = "SELECT feature FROM features WHERE trunk = ? AND picture = ?"
+        row = self._connection.execute(query, (self._trunk, picture)).fetchone()
+        return None if row is None else np.frombuffer(row[0], np.float32)
+
+    def put(self, found: Mapping[str, Feature]) -> None:
+        with self._connection:
+            rows = [(self._trunk, picture, each.astype(np.float32).tobytes()) for picture, each in found.items()]
+            self._connection.executemany("INSERT OR REPLACE INTO features VALUES (?, ?, ?)", rows)
+
+
+@contextmanager
+def kept_features(path: Path | None, trunk: str) -> Iterator[FeatureCache]:
+    """The cache in a file, which is made where there is none; None: in memory."""
+    try:
+        connection = sqlite3.connect(":memory:" if path is None else path, timeout=60.0)
+    except sqlite3.Error as error:
+        raise OSError(f"{path}: cannot be opened ({error})") from None
+    try:
+        with connection:
+            connection.execute(_TABLE)
+        yield FeatureCache(connection, trunk)
+    except sqlite3.DatabaseError as error:
+        raise ValueError(f"{path}: damaged, or no cache of features ({error}); delete it") from None
+    finally:
+        connection.close()
+
 
 _BATCH = 16  # pictures through the trunk at once
 _READERS = 4
@@ -47,7 +86,7 @@ def features(
     unreadable: list[str] = []
     first: dict[str, Shot] = {}
     same: list[tuple[Shot, Shot]] = []
-    with cache.opened(kept, trunk.sha256) as known, progress("pictures", len(pictures.shots)) as advance:
+    with kept_features(kept, trunk.sha256) as known, progress("pictures", len(pictures.shots)) as advance:
         for start in range(0, len(pictures.shots), _BATCH):
             shots = pictures.shots[start : start + _BATCH]
             for shot, (digest, found) in zip(shots, _batch(shots, trunk, known, pictures.ordered), strict=True):

@@ -7,7 +7,7 @@ model.save("shop.safetensors")
 
 from dataclasses import replace
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import Any
 
 from numpy.typing import ArrayLike
 
@@ -21,26 +21,13 @@ from airpool.models.images.pictures import require_enough
 from airpool.models.images.trunk import ImageTrunk
 from airpool.models.sensors import fitting as of_features
 from airpool.models.sensors.fitted import Fitted
-from airpool.models.sensors.fitting import FitRecipe
-from airpool.network import Network
+from airpool.models.sensors.fitting import EPSILON, FitRecipe
+from airpool.network import Claim, Network
 
 # A frozen trunk's features and few objects: linear heads.
 RECIPE = FitRecipe(hidden=(0,), codec_steps=600)
 
 _LEAST = 3  # objects of a class: one to train on, one to validate, one to test
-
-
-class FitOptions(TypedDict, total=False):
-    """Arguments of `fit` beside features and labels."""
-
-    groups: ArrayLike | None
-    present: Array | None
-    split: ArrayLike | None
-    epsilon: ArrayLike
-    network: Network | None
-    recipe: FitRecipe | None
-    name: str
-    progress: Progress
 
 
 def fit(
@@ -50,7 +37,15 @@ def fit(
     images: Path | str | None = None,
     videos: Path | str | None = None,
     cache: Path | str | None = None,
-    **options: Unpack[FitOptions],
+    groups: ArrayLike | None = None,
+    present: Array | None = None,
+    split: ArrayLike | None = None,
+    epsilon: ArrayLike = EPSILON,
+    network: Network | None = None,
+    claim: Claim = Claim(),
+    recipe: FitRecipe | None = None,
+    name: str | None = None,
+    progress: Progress = automatic,
 ) -> Fitted:
     """A model of K sensors, from features and labels (models.sensors.fitting.fit), or of cameras from their pictures.
 
@@ -59,7 +54,7 @@ def fit(
     (models.images.videos). The trunk is the one that ships. cache: a file for what it makes of
     each picture, which then is not computed again. A picture that is not there or cannot be read is a missing sensor;
     `model.about["pictures"]` says what was left out.
-    options: groups, present, split, epsilon, network, recipe, name, progress; of pictures, not the first three.
+    groups, present, split: of features alone. epsilon, network, claim, recipe, name, progress: of both.
 
     >>> import numpy as np
     >>> labels = np.arange(60) % 3                                      # three classes, seen by four sensors
@@ -74,14 +69,36 @@ def fit(
             raise TypeError("give features and labels, or images or videos: a folder of them")
         if cache is not None:
             raise TypeError("cache is for images: features are there already")
-        return of_features.fit(features, labels, **options)
+        return of_features.fit(
+            features,
+            labels,
+            groups=groups,
+            present=present,
+            split=split,
+            epsilon=epsilon,
+            network=network,
+            claim=claim,
+            recipe=recipe,
+            name=name or "own",
+            progress=progress,
+        )
     if features is not None or labels is not None or (images is not None and videos is not None):
         raise TypeError("give features and labels, or images, or videos, not several of them")
-    if mixed := [name for name in ("groups", "present", "split") if options.get(name) is not None]:
-        raise TypeError(f"{mixed[0]} is for features: of images, give a CSV file with a column for it")
+    for mixed, given in (("groups", groups), ("present", present), ("split", split)):
+        if given is not None:
+            raise TypeError(f"{mixed} is for features: of images, give a CSV file with a column for it")
     taken = of_videos.found(videos) if videos is not None else folder.found(images or "")
-    found = seen(taken, trunks.shipped(), cache=cache, progress=options.get("progress", automatic))
-    return fitted(found, trunks.shipped(), **options)
+    found = seen(taken, trunks.shipped(), cache=cache, progress=progress)
+    return fitted(
+        found,
+        trunks.shipped(),
+        epsilon=epsilon,
+        network=network,
+        claim=claim,
+        recipe=recipe or RECIPE,
+        name=name or "cameras",
+        progress=progress,
+    )
 
 
 def seen(pictures: Any, trunk: ImageTrunk, *, cache: Path | str | None, progress: Any = automatic) -> PictureFeatures:
@@ -92,12 +109,32 @@ def seen(pictures: Any, trunk: ImageTrunk, *, cache: Path | str | None, progress
     return found
 
 
-def fitted(found: PictureFeatures, trunk: ImageTrunk, *, split: Any = None, **options: Any) -> Fitted:
+def fitted(
+    found: PictureFeatures,
+    trunk: ImageTrunk,
+    *,
+    split: ArrayLike | None = None,
+    epsilon: ArrayLike = EPSILON,
+    network: Network | None = None,
+    claim: Claim = Claim(),
+    recipe: FitRecipe = RECIPE,
+    name: str = "cameras",
+    progress: Progress = automatic,
+) -> Fitted:
     """A model of the features of pictures. split: (N,); left out, as their list says, or by group."""
     pictures = found.pictures
-    columns: Any = {"groups": pictures.groups, "split": pictures.split if split is None else split}
-    present = None if found.present.all() else found.present
-    how: Any = {"recipe": RECIPE, "name": "cameras", **{k: v for k, v in options.items() if v is not None}}
-    model = of_features.fit(found.features, pictures.labels, present=present, **columns, **how)
+    model = of_features.fit(
+        found.features,
+        pictures.labels,
+        groups=pictures.groups,
+        present=None if found.present.all() else found.present,
+        split=pictures.split if split is None else split,
+        epsilon=epsilon,
+        network=network,
+        claim=claim,
+        recipe=recipe,
+        name=name,
+        progress=progress,
+    )
     about = {"cameras": list(pictures.cameras), "read": int(found.present.sum()), "notes": list(pictures.notes)}
     return replace(model, trunk=trunk, about={**model.about, "pictures": about})

@@ -4,14 +4,14 @@ FOLDER/CAMERA/CLASS/OBJECT.jpg       one subfolder for each camera
 FOLDER/CLASS/OBJECT_CAMERA.jpg       the camera after the last underscore
 """
 
+import csv
 import os
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from functools import cache
 from pathlib import Path
 
 from airpool._support.extras import load
-from airpool.models.images import listed
 from airpool.models.images.pictures import PictureRow, Pictures, gathered, named, shown
 from airpool.models.vision import picture
 
@@ -26,7 +26,7 @@ def found(path: Path | str, *, more: Collection[str] = ()) -> Pictures:
     if path.is_file():
         if path.suffix.lower() != ".csv":
             raise ValueError(f"{shown(path)} is a file, must be a folder of pictures, or a CSV file that lists them")
-        return listed.found(path)
+        return of_list(path)
     files, notes = _walked(path, endings().union(more))
     depths = Counter(len(each) for each in files)
     if 1 in depths and max(depths) == 1:
@@ -86,3 +86,55 @@ def endings() -> frozenset[str]:
     image = load("PIL.Image", "reading pictures")
     known = image.registered_extensions()
     return frozenset(ending.lower() for ending, kind in known.items() if kind in picture.formats())
+
+
+_NEEDED = ("file", "camera", "class", "object")
+_KNOWN = (*_NEEDED, "group", "split")
+
+
+def of_list(path: Path) -> Pictures:
+    """The pictures of a CSV file."""
+    rows = [_listed(path, number, each) for number, each in table(path, _NEEDED, _KNOWN)]
+    _require_one_class(rows, path)
+    return gathered(rows, path, [f"{shown(path)} has no rows"] if not rows else [])
+
+
+def table(path: Path, needed: tuple[str, ...], known: tuple[str, ...]) -> Iterator[tuple[int, dict[str, str]]]:
+    """Line number and fields of each row, by column in lower case. `event` is another word for `object`."""
+    try:
+        with path.open(newline="", encoding="utf-8-sig") as file:
+            reader = csv.reader(file)
+            header = [name.strip().casefold() for name in next(reader, [])]
+            header = ["object" if name == "event" and "object" not in header else name for name in header]
+            if missing := [name for name in needed if name not in header]:
+                raise ValueError(
+                    f"{shown(path)}: no column {', '.join(missing)}; there is {', '.join(header) or 'nothing'}, and "
+                    f"there can be {', '.join(known)}"
+                )
+            for fields in reader:
+                if not any(each.strip() for each in fields):
+                    continue
+                row = dict(zip(header, (shown(each.strip()) for each in fields), strict=False))
+                if absent := [name for name in needed if not row.get(name)]:
+                    raise ValueError(f"{shown(path)}, line {reader.line_num}: no {', '.join(absent)}")
+                yield reader.line_num, row
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise ValueError(f"{shown(path)}: no CSV file in UTF-8 ({error})") from None
+
+
+def _listed(path: Path, line: int, row: dict[str, str]) -> PictureRow:
+    split = row.get("split", "")
+    if split and split not in ("train", "validation", "test"):
+        raise ValueError(f"{shown(path)}, line {line}: split {split!r} must be train, validation or test")
+    file = path.parent / row["file"]
+    return PictureRow(file, row["camera"], row["class"], row["object"], row.get("group", ""), split)
+
+
+def _require_one_class(rows: list[PictureRow], path: Path) -> None:
+    """In a list an object's name stands for itself; two classes of it are a slip."""
+    first: dict[str, str] = {}
+    for row in rows:
+        if first.setdefault(row.object, row.label) != row.label:
+            raise ValueError(
+                f"{shown(path)}: object {row.object} has the classes {first[row.object]} and {row.label}, must be one"
+            )

@@ -19,8 +19,7 @@ from torch import Tensor, nn
 from airpool._support.brief import Brief
 from airpool.models import assets, stored, weights
 from airpool.models.layers import in_numpy
-from airpool.models.vision import features as vision_features
-from airpool.models.vision import lite, outside
+from airpool.models.vision import features, lite
 
 NAME: lite.Variant = "lite2"
 SIDE = 224  # pixels along a view
@@ -46,15 +45,18 @@ class ImageTrunk(Brief):
 
     def layers(self) -> nn.Sequential:
         """A fresh copy of the trunk with its batch norms, to train on."""
-        tensors = weights.read(_file(self))[0] if self.own is None else {k: v.float() for k, v in self.own.items()}
+        if self.own is None:
+            tensors = weights.read(stored.verified(_folder() / f"{self.name}.safetensors", self.sha256))[0]
+        else:
+            tensors = {k: v.float() for k, v in self.own.items()}
         return weights.fill(lite.rgb(NAME), tensors, Path(f"{self.name}.safetensors"))
 
     def features(self, views: Any, *, batch: int = 16) -> Tensor:
         """Averages (N, K, 1280) of the maps of views (N, K, 3, 224, 224), bytes or floats in [0, 1]."""
         views = torch.as_tensor(views)
-        outside.check_views(views, self.view_shape)
+        features.check_views(views, self.view_shape)
         objects = max(1, batch // views.shape[1])
-        return vision_features.pooled(self.module, views, batch=objects).cpu()
+        return features.pooled(self.module, views, batch=objects).cpu()
 
     def described(self) -> dict[str, Any]:
         """Plain data, as a model's file holds it."""
@@ -96,7 +98,3 @@ def restored(described: Mapping[str, Any], tensors: Mapping[str, Tensor]) -> Ima
 
 def _folder() -> Path:
     return assets.folder("the ImageNet trunk") / "trunks"
-
-
-def _file(trunk: ImageTrunk) -> Any:
-    return stored.verified(_folder() / f"{trunk.name}.safetensors", trunk.sha256)

@@ -19,7 +19,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from airpool._support.extras import load
-from airpool.models.images.listed import table
+from airpool.models.images.folder import table
 from airpool.models.images.pictures import Pictures, Shot, named, natural, shown
 from airpool.models.vision.picture import Picture
 
@@ -76,7 +76,8 @@ def files(folder: Path) -> dict[str, Path]:
     """The videos of a folder by the names of their cameras, in natural order."""
     if not folder.is_dir():
         raise ValueError(f"{shown(folder)}: no such folder of videos")
-    videos = sorted((each for each in folder.iterdir() if _is_video(each)), key=lambda each: natural(shown(each.name)))
+    named = (each for each in folder.glob("[!.]*") if each.suffix.lower() in _ENDINGS and each.is_file())
+    videos = sorted(named, key=lambda each: natural(shown(each.name)))
     names = [shown(each.stem) for each in videos]
     if not videos:
         raise ValueError(f"{shown(folder)}: no video; must hold one file for each camera, such as left.mp4")
@@ -125,10 +126,6 @@ def _seconds(text: str, where: str) -> float:
     if not 1 <= len(parts) <= 3 or not all(math.isfinite(part) and part >= 0 for part in parts):
         raise ValueError(f"{where} is {text!r}, must be seconds, or h:mm:ss")
     return sum(part * 60**k for k, part in enumerate(reversed(parts)))
-
-
-def _is_video(path: Path) -> bool:
-    return path.is_file() and path.suffix.lower() in _ENDINGS and not path.name.startswith(".")
 
 
 class _VideoReader:

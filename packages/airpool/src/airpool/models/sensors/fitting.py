@@ -31,14 +31,11 @@ from airpool.models.codecs.dense import RATIOS, CodecShape, DenseCodec
 from airpool.models.codecs.training import CodecRecipe, Setting, decoded, setting
 from airpool.models.local import HeadRecipe
 from airpool.models.model import declared
-from airpool.models.sensors import columns
-from airpool.models.sensors import groups as grouping
-from airpool.models.sensors import heads as sensor_heads
-from airpool.models.sensors.fitted import Fitted, halved, kept
-from airpool.models.sensors.heads import Crossed, Heads, Part
+from airpool.models.sensors import fitted as sensor_heads
+from airpool.models.sensors.fitted import Crossed, Fitted, Heads, Part, halved, kept
 from airpool.models.sensors.stacking import Sensors, presence, stack, standardising
 from airpool.models.stored import HeldOut
-from airpool.network import Network, require_network, scheme_rules
+from airpool.network import Claim, Network, require_network
 
 EPSILON = (1.0, 2.0, 4.0, 8.0)
 
@@ -103,6 +100,7 @@ def fit(
     split: ArrayLike | None = None,
     epsilon: ArrayLike = EPSILON,
     network: Network | None = None,
+    claim: Claim = Claim(),
     recipe: FitRecipe | None = None,
     name: str = "own",
     progress: Progress = automatic,
@@ -112,26 +110,27 @@ def fit(
     groups: (N,), what the split must not tear apart, such as subjects. present: (N, K) bool, False where a sensor was
     missing. split: (N,) of "train", "validation" and "test"; left out, three, one and one fifth of the groups.
     epsilon: budgets that the codec is trained for and chosen by. network: devices and channel; left out, K equal
-    devices on an ideal channel. The same arguments and torch give the same model on a CPU.
+    devices on an ideal channel. claim: what each budget is about. The same arguments and torch give the same model on a
+    CPU.
     progress: left out, shown where there is a terminal or a notebook.
     """
     how = recipe or FitRecipe()
     whole, widths = stack(features)
     count, num_devices, _ = whole.shape
-    classes, targets = columns.classes(labels, count)
+    classes, targets = class_of(labels, count)
     there = presence(whole, present)
     if num_devices == 1:
         warnings.warn("one sensor: nothing is pooled, and its own noise alone protects it", stacklevel=2)
-    group = columns.groups(groups, count)
-    kinds = grouping.split(targets, group, split, seed=how.seed)
-    rows = {kind: torch.from_numpy(kinds == kind) for kind in grouping.PARTS}
+    group = group_of(groups, count)
+    kinds = dealt_out(targets, group, split, seed=how.seed)
+    rows = {kind: torch.from_numpy(kinds == kind) for kind in PARTS}
     _check(classes, targets, kinds)
     budgets = np.atleast_1d(positive("epsilon", epsilon)).tolist()
     codec_dimension = how.dimension or len(classes)
-    settings = {r: _settings(network, num_devices, r, budgets) for r in {codec_dimension, len(classes)}}
+    settings = {r: _settings(network, claim, num_devices, r, budgets) for r in {codec_dimension, len(classes)}}
 
     train = rows["train"]
-    fold = torch.from_numpy(grouping.folds(targets[train.numpy()], group[train.numpy()], seed=how.seed))
+    fold = torch.from_numpy(folds(targets[train.numpy()], group[train.numpy()], seed=how.seed))
     objects = Part(whole, torch.from_numpy(targets), there)
     alike = _alike(how, features, widths)
     best = _choice(how, objects, widths, alike=alike, train=train, fold=fold, progress=progress)
@@ -180,21 +179,22 @@ def _check(classes: Sequence[str], targets: NDArray[np.int64], kinds: NDArray[np
             warnings.warn(f"no {kind} objects of class {', '.join(lacking)}: accuracy says nothing of it", stacklevel=3)
 
 
-def _settings(network: Network | None, num_devices: int, dimension: int, epsilon: Sequence[float]) -> list[Setting]:
+def _settings(
+    network: Network | None, claim: Claim, num_devices: int, dimension: int, epsilon: Sequence[float]
+) -> list[Setting]:
     """The network calibrated to each ε."""
     if network is not None:
         require_network(network)
         if network.devices.count != num_devices:
             raise ValueError(f"the network has {network.devices.count} devices, features are of {num_devices} sensors")
-        if scheme_rules(network.scheme).scored:
-            raise ValueError(
-                f"the network has scheme {network.scheme.name}, must be 1 to fit a model, which then serves all schemes"
-            )
+        network.scheme.require_coins(
+            f"the network has scheme {network.scheme.name}, must be 1 to fit a model, which then serves all schemes"
+        )
     if not epsilon:
         raise ValueError("epsilon is empty: a codec is trained for one budget at least")
     net = Network.uniform(num_devices=num_devices) if network is None else network
     net = replace(net, dimension=dimension)
-    return [setting(calibrate(net, epsilon=each)) for each in epsilon]
+    return [setting(calibrate(net, claim, epsilon=each)) for each in epsilon]
 
 
 def _choice(
@@ -293,3 +293,98 @@ def _beyond_doubt(gain: Tensor, group: NDArray[np.int64]) -> bool:
     index, sizes = np.unique(group, return_inverse=True, return_counts=True)[1:]
     each = np.bincount(index, gain.numpy()) / sizes
     return len(each) > 1 and bool(each.mean() > _DOUBT * each.std(ddof=1) / len(each) ** 0.5)
+
+
+def class_of(labels: ArrayLike, count: int) -> tuple[tuple[str, ...], NDArray[np.int64]]:
+    """The classes, in order, and the class (N,) of every object, from labels (N,), whole numbers or text."""
+    given = _column("labels", labels, count, "class")
+    if given.dtype.kind == "f":
+        if np.any(given != np.round(given)):
+            raise ValueError("labels are fractions, must be whole numbers or text: the class of every object")
+        given = given.astype(np.int64)
+    elif given.dtype.kind not in "iuUb":
+        raise ValueError(f"labels are {given.dtype}, must be whole numbers or text: the class of every object")
+    names, index = np.unique(given, return_inverse=True)
+    if len(names) < 2:
+        raise ValueError(f"labels hold one class, {names[0]}: there is nothing to tell apart")
+    return tuple(map(str, names.tolist())), index.astype(np.int64)
+
+
+def group_of(given: ArrayLike | None, count: int) -> NDArray[np.int64]:
+    """The group (N,) of every object; left out, one for each."""
+    if given is None:
+        return np.arange(count)
+    return np.unique(_column("groups", given, count, "group"), return_inverse=True)[1]
+
+
+def _column(name: str, values: Any, count: int, what: str) -> NDArray[Any]:
+    """Values (N,) of one type, bytes as text. Missing are None, what is not finite, and text without a letter."""
+    given = np.asanyarray(values.detach().cpu() if isinstance(values, Tensor) else values)
+    if given.shape != (count,):
+        raise ValueError(f"{name} has shape {given.shape}, must be ({count},), one for each object of features")
+    # Of a list of text NumPy makes text, of a NaN in it, too.
+    rows = list(values) if given.dtype.kind == "U" and isinstance(values, list | tuple) else given.tolist()
+    for row, each in enumerate(rows):
+        if each is None or each in ("", b"") or (isinstance(each, float) and not math.isfinite(each)):
+            raise ValueError(f"{name}[{row}] is {each!r}: every object needs a {what}")
+    if given.dtype.kind == "S":
+        return np.char.decode(given, "utf-8", "replace")
+    return np.array(rows) if given.dtype.kind == "O" else np.asarray(given)
+
+
+Names = NDArray[np.str_]
+
+PARTS = ("train", "validation", "test")
+
+_OF_FIVE = ("test", "validation", "train", "train", "train")
+_FEWEST = 4  # groups: two to train on
+_FOLDS = 3
+
+
+def dealt_out(labels: NDArray[np.int64], groups: NDArray[np.int64], given: ArrayLike | None, *, seed: int) -> Names:
+    """Train, validation or test, (N,): as given, or a fifth of the groups for each of the last two.
+
+    given: if it names no validation objects, a fifth of its training groups becomes that.
+    """
+    if given is None:
+        return dealt(labels, groups, _OF_FIVE, seed=seed)
+    out = np.asarray(given).astype(str)
+    if out.shape != labels.shape:
+        raise ValueError(f"split has shape {out.shape}, must be {labels.shape}")
+    for other in sorted(set(out.tolist()) - set(PARTS)):
+        raise ValueError(f"split has {other!r}, must be {', '.join(PARTS)}")
+    if not np.any(out == "train"):
+        raise ValueError("split has no train objects: there is nothing to learn from")
+    out = out.astype(f"<U{len('validation')}")
+    if not np.any(out == "validation"):
+        rest = out == "train"
+        out[rest] = dealt(labels[rest], groups[rest], ("validation", *["train"] * 4), seed=seed)
+    first, index = np.unique(groups, return_index=True, return_inverse=True)[1:]
+    for row in np.flatnonzero(out != out[first[index]]).tolist():
+        rows = " and ".join(f"row {each} ({out[each]})" for each in (int(first[index[row]]), row))
+        raise ValueError(
+            f"a group leaks: {rows} are of the same one, so accuracy would be too good; keep each group in one part"
+        )
+    return out
+
+
+def folds(labels: NDArray[np.int64], groups: NDArray[np.int64], *, seed: int) -> NDArray[np.int64]:
+    """Fold (N,) of each object, whole groups in one; of a single group, by object."""
+    if len(np.unique(groups)) < 2:
+        groups = np.arange(len(groups))
+    count = min(_FOLDS, len(np.unique(groups)))
+    return dealt(labels, groups, [str(each) for each in range(count)], seed=seed + 1).astype(np.int64)
+
+
+def dealt(labels: NDArray[np.int64], groups: NDArray[np.int64], to: Sequence[str], *, seed: int) -> Names:
+    """Groups dealt out in turn, those of one class after each other, so that every part has some of each."""
+    names, index = np.unique(groups, return_inverse=True)
+    if len(names) < min(_FEWEST, len(to)):
+        raise ValueError(f"{len(names)} groups to split, must be {_FEWEST} or more: two to train on, two to judge")
+    # Of a group, the most frequent class; random order within a class.
+    table = np.zeros((len(names), int(labels.max()) + 1))
+    np.add.at(table, (index, labels), 1)
+    order = np.lexsort((np.random.default_rng(seed).permutation(len(names)), table.argmax(1)))
+    part = np.empty(len(names), dtype=np.array(to).dtype)
+    part[order] = [to[place % len(to)] for place in range(len(names))]
+    return part[index]

@@ -3,15 +3,12 @@
     trunk = int8.load(path)
     maps = trunk(views)
 
-`models.vision.quantisation` makes such trunks of torch modules. Files of earlier versions hold OpenVINO's xml and bin,
-and are read where OpenVINO is installed (extra `openvino`).
+`airpool_lab.vision.quantisation` makes such trunks of torch modules.
 """
 
 import os
-import sys
 import zipfile
 import zlib
-from collections.abc import Callable, Mapping
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -22,9 +19,7 @@ from numpy.typing import NDArray
 from airpool._support import extras, files
 from airpool._support.version import cores
 
-_ONNX, _OPENVINO = ("trunk.onnx",), ("trunk.xml", "trunk.bin")
-
-Run = Callable[[NDArray[np.float32]], NDArray[np.float32]]
+GRAPH = "trunk.onnx"  # its name in an archive
 
 
 class Int8Trunk:
@@ -33,22 +28,22 @@ class Int8Trunk:
     Holds for: the CPU, one call at a time. The first call with a new batch size takes longer.
     """
 
-    def __init__(self, parts: Mapping[str, bytes], *, threads: int | None = None) -> None:
-        """parts: files by name, as `read_parts` finds them. threads: by default one per core."""
+    def __init__(self, graph: bytes, *, threads: int | None = None) -> None:
+        """graph: of ONNX. threads: by default one per core."""
         if threads is not None and threads < 1:
             raise ValueError(f"threads={threads} must be ≥ 1, or None for one per core")
-        self.parts = dict(parts)
-        start = _by_openvino if "trunk.xml" in parts else _by_onnx_runtime
-        self.view_shape, self._run = start(self.parts, threads)
+        self.graph, self._session = graph, _session(graph, threads)
+        (views,) = self._session.get_inputs()
+        self.view_shape, self._name = tuple[int, ...](views.shape[1:]), views.name
 
     def __call__(self, views: NDArray[Any]) -> NDArray[np.float32]:
         views = checked(views, self.view_shape)
         if len(views) == 0:
             return self(np.zeros((1, *self.view_shape), np.float32))[:0]
-        return self._run(views)
+        return self._session.run(None, {self._name: views})[0]
 
 
-def _by_onnx_runtime(parts: Mapping[str, bytes], threads: int | None) -> tuple[tuple[int, ...], Run]:
+def _session(graph: bytes, threads: int | None) -> Any:
     runtime = onnxruntime()
     settings = runtime.SessionOptions()
     # Left to itself it ties its threads to cores: devices that share a machine would all use the first ones.
@@ -57,36 +52,15 @@ def _by_onnx_runtime(parts: Mapping[str, bytes], threads: int | None) -> tuple[t
     settings.add_session_config_entry("session.intra_op.allow_spinning", "0")  # idle between inferences
     settings.enable_cpu_mem_arena = False  # it would keep twice the memory
     try:
-        session = runtime.InferenceSession(parts["trunk.onnx"], settings, providers=["CPUExecutionProvider"])
+        return runtime.InferenceSession(graph, settings, providers=["CPUExecutionProvider"])
     except Exception as error:  # its own classes, which derive from nothing more
         raise ValueError(str(error)) from None
-    (views,) = session.get_inputs()
-
-    def run(some: NDArray[np.float32]) -> NDArray[np.float32]:
-        return session.run(None, {views.name: some})[0]
-
-    return tuple(views.shape[1:]), run
-
-
-def _by_openvino(parts: Mapping[str, bytes], threads: int | None) -> tuple[tuple[int, ...], Run]:
-    core = openvino().Core()
-    model = core.read_model(parts["trunk.xml"], parts["trunk.bin"])
-    settings = {
-        "INFERENCE_PRECISION_HINT": "f32",  # what is not int8: not bfloat16, even where it is available
-        "NUM_STREAMS": 1,
-        "ENABLE_CPU_PINNING": False,  # or devices that share a machine would all use its first cores
-    }
-    settings |= {} if threads is None else {"INFERENCE_NUM_THREADS": threads}
-    request = core.compile_model(model, "CPU", settings).create_infer_request()
-    shape = tuple(size.get_length() for size in list(model.input(0).partial_shape)[1:])
-    return shape, lambda some: request.infer({0: some}, share_inputs=True)[0]
 
 
 def save(path: Path, trunk: Int8Trunk) -> None:
     """Writes a zip file of the trunk's ONNX graph, which other tools read once unpacked."""
     with files.opened(path) as file, zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
-        for name, part in trunk.parts.items():
-            archive.writestr(name, part)
+        archive.writestr(GRAPH, trunk.graph)
 
 
 def load(path: Path, *, threads: int | None = None) -> Int8Trunk:
@@ -95,17 +69,11 @@ def load(path: Path, *, threads: int | None = None) -> Int8Trunk:
         raise FileNotFoundError(f"{path}: no such file; airpool.models.vision.int8.save writes int8 trunks")
     try:
         with zipfile.ZipFile(path) as archive:
-            parts = read_parts(archive)
-        return Int8Trunk(parts, threads=threads)
-    except (zipfile.BadZipFile, KeyError, ValueError, RuntimeError, zlib.error) as error:  # RuntimeError: OpenVINO's
+            graph = archive.read(GRAPH)
+        return Int8Trunk(graph, threads=threads)
+    except (zipfile.BadZipFile, KeyError, ValueError, RuntimeError, zlib.error) as error:
         reason = " ".join(str(error).split())[-120:]
         raise ValueError(f"{path}: damaged, or no int8 trunk of airpool.models.vision.int8.save ({reason})") from None
-
-
-def read_parts(archive: zipfile.ZipFile) -> dict[str, bytes]:
-    """The trunk's files in an archive: ONNX, or OpenVINO's of earlier versions. A KeyError where there are none."""
-    names = _OPENVINO if "trunk.xml" in archive.namelist() else _ONNX
-    return {name: archive.read(name) for name in names}
 
 
 def checked(views: NDArray[Any], shape: tuple[int, ...]) -> NDArray[np.float32]:
@@ -130,22 +98,7 @@ def onnxruntime() -> Any:
     try:
         import onnxruntime  # pyright: ignore[reportMissingImports]
     except ImportError as missing:
-        raise ImportError(f"trunks in int8 need ONNX Runtime ({missing}): {extras.install('int8')}") from None
+        raise ImportError(f"trunks in int8 need ONNX Runtime ({missing}): {extras.install('airpool[int8]')}") from None
     onnxruntime.disable_telemetry_events()
     onnxruntime.set_default_logger_severity(3)  # errors: they are raised as well
     return onnxruntime
-
-
-@cache
-def openvino() -> Any:
-    """OpenVINO without telemetry and AMX."""
-    # Without its telemetry package it uses a stub that sends nothing.
-    sys.modules.setdefault("openvino_telemetry", None)  # pyright: ignore[reportArgumentType]
-    # Some virtual machines advertise AMX and trap on it. Where AMX works, DEFAULT is faster.
-    os.environ.setdefault("ONEDNN_MAX_CPU_ISA", "AVX512_CORE_BF16")
-    try:
-        import openvino  # pyright: ignore[reportMissingImports]
-    except ImportError as missing:
-        reason = f"this file of an earlier version needs OpenVINO ({missing})"
-        raise ImportError(f"{reason}: {extras.install('openvino')}, or make it again") from None
-    return openvino

@@ -14,7 +14,7 @@ import torch
 from torch import Tensor, nn
 from torch.nn import functional
 
-from airpool._support import tensors
+from airpool._support import files
 
 Variant = Literal["lite0", "lite1", "lite2"]
 SCALES: dict[Variant, tuple[float, float]] = {"lite0": (1.0, 1.0), "lite1": (1.0, 1.1), "lite2": (1.1, 1.2)}
@@ -116,8 +116,8 @@ def _rounded(channels: float, step: int = 8) -> int:
 
 def read_imagenet(path: Path) -> dict[str, Tensor]:
     """A package's state dict, from its own .pth file or as safetensors."""
-    found = _pickled(path) if path.suffix == ".pth" else tensors.read(path)[0]
-    tensors.require_finite(path, found)
+    found = _pickled(path) if path.suffix == ".pth" else files.read_tensors(path)[0]
+    files.require_finite(path, found)
     return found
 
 

@@ -14,7 +14,29 @@ from typing import Literal, get_args
 from torch import Tensor, nn
 
 from airpool.models.heads import dense, pooled_classifier
-from airpool.models.vision import lite, vgg
+from airpool.models.vision import lite
+
+_BLOCKS = ((64,), (128,), (256, 256), (512, 512), (512, 512))  # channels of the convolutions between two pools
+
+
+def vgg_trunk(in_channels: int, *, resolution: int = 112, batch_norm: bool = True) -> nn.Sequential:
+    """Images (B, in_channels, H, H) to maps (B, 512, 7, 7), never negative.
+
+    resolution: 224 pools five times, as in the paper; 112 leaves out the last pool.
+    """
+    layers: list[nn.Module] = []
+    channels = in_channels
+    for block in _BLOCKS:
+        for width in block:
+            convolution = nn.Conv2d(channels, width, kernel_size=3, padding=1)
+            nn.init.kaiming_normal_(convolution.weight, mode="fan_out", nonlinearity="relu")
+            nn.init.zeros_(convolution.bias)  # pyright: ignore[reportArgumentType]
+            norm = [nn.BatchNorm2d(width)] if batch_norm else []
+            layers += [convolution, *norm, nn.ReLU(inplace=True)]
+            channels = width
+        layers.append(nn.MaxPool2d(2))
+    return nn.Sequential(*(layers if resolution == 224 else layers[:-1]))
+
 
 Head = Literal["linear", "mlp", "flat", "vgg"]
 Pooling = Literal["mean", "max"]
@@ -78,7 +100,7 @@ class Trunk:
 
 TRUNKS: dict[str, Trunk] = {
     "vgg11": Trunk(
-        lambda a: vgg.trunk(a.in_channels, resolution=a.resolution, batch_norm=a.batch_norm), 512, (112, 224)
+        lambda a: vgg_trunk(a.in_channels, resolution=a.resolution, batch_norm=a.batch_norm), 512, (112, 224)
     ),
     "lite0": Trunk(lambda a: lite.trunk("lite0", a.in_channels), lite.CHANNELS, (224,)),
     "lite1": Trunk(lambda a: lite.trunk("lite1", a.in_channels), lite.CHANNELS, (224,)),

@@ -18,15 +18,17 @@ Picture = NDArray[np.uint8]  # (h, w, 3): red, green, blue
 _NOT_PICTURES = {"EPS", "PDF", "MPEG", "WMF", "HDF5", "GRIB", "BUFR"}
 
 
-def read(file: Path | IO[bytes]) -> Picture:
-    """A picture, upright by its EXIF. Grey becomes three equal channels, transparency is dropped.
+def read(file: Path | IO[bytes], *, alpha: bool = False) -> Picture:
+    """A picture, upright by its EXIF. Grey becomes three equal channels, transparency is dropped; alpha: it is kept.
 
     Raises OSError where the file is missing, cut off, or no picture.
     """
     image = load("PIL.Image", "reading pictures")
     try:
         with image.open(file, formats=formats()) as photo:
-            return np.asarray(load("PIL.ImageOps", "reading pictures").exif_transpose(photo).convert("RGB"))
+            kept = alpha and ("A" in photo.getbands() or "transparency" in photo.info)
+            upright = load("PIL.ImageOps", "reading pictures").exif_transpose(photo)
+            return np.asarray(upright.convert("RGBA" if kept else "RGB"))
     except OSError:
         raise
     except Exception as error:  # Pillow's readers raise what their formats' parsers do

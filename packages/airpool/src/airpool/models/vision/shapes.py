@@ -43,9 +43,9 @@ def all() -> list[Shape]:
     >>> len({shape.label for shape in shapes}), len(shapes)
     (26, 112)
     """
-    from airpool._support import tensors
+    from airpool._support import files
 
-    found, header = tensors.read(file())
+    found, header = files.read_tensors(file())
     arrays = {name: tensor.numpy() for name, tensor in found.items()}
     vertices, faces = (
         np.split(arrays[each], np.cumsum(arrays[f"num_{each}"])[:-1].astype(np.int64)) for each in ("vertices", "faces")

@@ -1,0 +1,1 @@
+"""Commands of this package: `airpool ui`, and `watched`, the page of `airpool up --ui`."""
