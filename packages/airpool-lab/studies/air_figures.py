@@ -19,7 +19,7 @@ from airpool.privacy import gaussian
 from airpool.protocol.simulation import receive
 from airpool.radio.fading import sample_gains
 from airpool.radio.link import Link, link_of
-from airpool.radio.outage import alignment_moments
+from airpool.radio.moments import alignment_moments
 from studies.tables import FIGURES
 
 R, DELTA, RECEIVER_VAR, POWER_DBM, TRIALS = 64, 1e-5, 0.1, 30.0, 2_000

@@ -218,7 +218,7 @@ def test_bad_input_is_named(call, message):
 
 def test_the_radio_loads_neither_torch_nor_privacy():
     code = (
-        "import sys, airpool.radio.outage, airpool.protocol.medium;"
+        "import sys, airpool.radio.moments, airpool.protocol.medium;"
         "bad = {'torch', 'sionna', 'airpool.privacy', 'scipy.stats'} & set(sys.modules);"
         "sys.exit(str(bad) if bad else 0)"
     )

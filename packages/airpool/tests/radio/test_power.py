@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy.special import chndtr, exp1, gammaincc, ndtr
 
-from airpool._support.rules import dbm_to_mw
 from airpool.radio.fading import Fading, cdf, sample_gains
-from airpool.radio.outage import alignment_moments, auto_gamma, outage_probability
+from airpool.radio.link import auto_gamma, outage_probability
+from airpool.radio.moments import alignment_moments
 from airpool.radio.power import PEAK_EXCEEDANCE, Transmitters, misalign, peak_margin, transmit
 
 RULES = ("truncate", "backoff", "paper")
@@ -70,7 +70,7 @@ def test_alignment_and_power_are_those_of_a_plain_loop(rule):
     sent = transmit(devices, h, gamma=gamma, rule=rule, noise_norm=noise)
     power = (sent.scale * signal) ** 2
     for b, k in product(range(50), range(3)):
-        one = devices.feature_norm[k], devices.noise_std[k], dbm_to_mw(3.0 * k), 16
+        one = devices.feature_norm[k], devices.noise_std[k], 10 ** (0.3 * k), 16
         g, x = plainly(one, h[b, k], gamma, rule, noise_norm=noise[b, k], signal_norm=signal[b, k])
         assert sent.alignment[b, k] == pytest.approx(g, rel=1e-12)
         assert power[b, k] == pytest.approx(x, rel=1e-12)
@@ -336,7 +336,7 @@ def test_an_unbiased_looking_rayleigh_estimate_shrinks_what_arrives():
 
 def test_energy_stays_below_the_peak():
     full = energy(Fading("rician"), three_devices(), gamma=0.5)
-    assert all(x < dbm_to_mw(limit) for x, limit in zip(full, (0.0, 3.0, 6.0), strict=True))
+    assert all(x < 10 ** (limit / 10) for x, limit in zip(full, (0.0, 3.0, 6.0), strict=True))
 
 
 @pytest.mark.parametrize("model", ["none", "rician", "rayleigh"])

@@ -56,7 +56,7 @@ def _arrivals(network: Network, link: Link, *, answered: bool) -> Arrivals:
         return np.concatenate([v, a], axis=-1) if answered else a
 
     distinct, kind = errors.like_links(network, link)
-    path_gain = np.broadcast_to(link.fading.path_gain, (count,))
+    path_gain = link.fading.path_gains(count)
     steady = channel.fading == "none" and not channel.csi_error_std and len(distinct) == 1 and len(set(path_gain)) == 1
     law = ("elsewhere", antennas, answered, channel.antennas, channel.phase_error_std, channel.power_rule)
     fading = (link.fading.model, link.fading.k_factor_db, link.fading.antennas)

@@ -8,6 +8,7 @@ from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats, Integers
 from airpool.network import Network
+from airpool.network.fading import RICE
 from airpool.privacy.law import Arrivals, Strength
 from airpool.privacy.sampled import MOST_DEVICES
 from airpool.radio import beam
@@ -20,7 +21,7 @@ def why_local(network: Network) -> str | None:
     """Reason why no other device's noise counts under the network's errors, in words; None where it does."""
     channel = network.channel
     several = channel.antennas > 1
-    if channel.known and channel.antennas == 1:
+    if channel.aligned:
         return None
     if channel.power_rule == "paper":
         return "under power_rule = paper the strength of a signal depends on its noise"
@@ -28,7 +29,7 @@ def why_local(network: Network) -> str | None:
         return "scheme 2.2 may select the devices whose noise is received most weakly"
     if several and network.devices.count > MOST_DEVICES and not beta(network):
         return f"several antennas are accounted for with up to {MOST_DEVICES} devices"
-    if (channel.csi_error_std or several) and channel.fading not in ("none", "rician", "rayleigh"):
+    if (channel.csi_error_std or several) and channel.fading not in RICE:
         return "CSI errors and several antennas are accounted for with fading none, rician and rayleigh"
     return None
 
@@ -140,7 +141,7 @@ def like_links(network: Network, link: Link) -> tuple[Floats, Integers]:
 
     Equal up to rounding is equal; twelve digits move probabilities by less than their stated error.
     """
-    path_gain = np.broadcast_to(link.fading.path_gain, (network.devices.count,))
+    path_gain = link.fading.path_gains(network.devices.count)
     limit = threshold(link.transmitters, gamma=link.gamma)
     given = np.stack([limit / path_gain, network.channel.csi_error_std / path_gain], axis=1)
     rounded = np.array([[float(f"{x:.12g}") for x in row] for row in given])

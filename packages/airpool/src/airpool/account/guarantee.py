@@ -34,7 +34,7 @@ def guarantee(network: Network, claim: Claim = Claim()) -> PrivacyReport:
     """
     require_network(network)
     require_claim(claim)
-    network = replace(network)  # checked anew: an error where a plug-in's scheme gives other coins by now
+    network.require_same_coins()
     return answered(Question(network, claim))
 
 
@@ -87,7 +87,7 @@ def realised_epsilon(network: Network, alignment: ArrayLike, claim: Claim = Clai
     # Alignments are what one antenna receives. Under errors others may receive more, and the server's other antennas
     # receive other sums of the same signals: own noise alone counts.
     received, channel = aggregate(network, claim), network.channel
-    received = received if channel.known and channel.antennas == 1 else replace(received, alone=True)
+    received = received if channel.aligned else replace(received, alone=True)
     worst = np.zeros(count)
     for once in np.unique(np.abs(g).reshape(-1, count), axis=0):
         there = replace(received, shift=once * received.shift, variance=once**2 * received.variance)

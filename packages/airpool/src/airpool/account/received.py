@@ -36,8 +36,10 @@ def aggregate(network: Network, claim: Claim = Claim(), *, rough: bool = False) 
         if not (isinstance(k, int | np.integer) and 0 <= k < d.count):
             raise NetworkError(f"colluding device {k} must be from 0 to {d.count - 1}")
     link = link_of(network)
-    unsure, strength = why_local(network) is not None, strengths(network, link)
-    unsure |= channel.rules.outnumbered(network, network.colluders + len(set(colluding)))
+    unsure, strength = False, None
+    if not channel.aligned:
+        unsure, strength = why_local(network) is not None, strengths(network, link)
+    unsure |= network.outnumbered(network.colluders + len(set(colluding)))
     failure, excess, std = np.zeros(d.count), 0.0, link.transmitters.noise_std
     if channel.power_rule == "paper":
         # How often power limits a device. Where scores choose, or under cover noise, `participation` says nothing.
@@ -160,4 +162,4 @@ def _unaligned(network: Network, link: Link) -> bool:
     """Whether signals may arrive at strengths that are no multiples of the grid."""
     channel = network.channel
     weak = channel.power_rule == "backoff" and bool(np.any(link.outage > 0))
-    return not channel.known or channel.antennas > 1 or weak
+    return not channel.aligned or weak

@@ -26,7 +26,7 @@ from airpool.protocol.medium import turned
 from airpool.protocol.simulation import check_latents
 from airpool.radio.fading import Fading, sample_gains
 from airpool.radio.link import Link, alignment, link_of, noise_gain, receivers
-from airpool.radio.outage import Moments
+from airpool.radio.moments import Moments
 from airpool.radio.power import Transmission
 
 

@@ -48,10 +48,6 @@ class Access(ABC):
         """How often the receiver's noise counts: once for the sum, or once for each of those sending, (..., K)."""
         return array_namespace(sending).sum(sending, axis=-1) if self.separate else 1.0
 
-    def outnumbered(self, network: Any, colluders: int) -> bool:
-        """Whether enough devices collude that a lying server could have two lists of survivors signed."""
-        return self.majority and 2 * network.survivors <= network.devices.count + colluders
-
     def check(self, network: Any) -> None:  # noqa: B027  (radio takes every network)
         """Raises a NetworkError where its settings do not fit."""
 
@@ -111,7 +107,7 @@ class Secure(Access):
         count, colluders = network.devices.count, network.colluders
         if count < 2:
             raise NetworkError("access = secure needs at least 2 devices: a sum of one is its own value")
-        if self.outnumbered(network, colluders):
+        if network.outnumbered(colluders):
             most = (count - colluders - 1) // 2
             raise NetworkError(
                 f"dropouts={network.dropouts} must be at most {most} with access = secure, {count} devices and "

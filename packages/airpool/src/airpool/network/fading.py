@@ -15,6 +15,9 @@ from airpool._support.arrays import Floats
 from airpool._support.plugins import PluginError, PluginOrigin, Registry
 from airpool._support.rules import NetworkError, number_or_word
 
+# Laws with a scattered part in closed form, which have no settings here (`radio.laws.Rice`).
+RICE = ("none", "rician", "rayleigh")
+
 
 class FadingLaw(Protocol):
     """The distribution of a gain c ≥ 0 of mean power 1, E[c²] = 1.

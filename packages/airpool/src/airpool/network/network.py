@@ -33,7 +33,7 @@ from airpool._support.rules import (
 )
 from airpool.network.access import ACCESSES, Access, AccessName
 from airpool.network.claim import Claim
-from airpool.network.fading import origin_of
+from airpool.network.fading import RICE, law_named, origin_of
 from airpool.schemes.coin import Coin
 from airpool.schemes.scheme import SCHEMES, Scheme, participation_of, require_registered, require_same_coins
 
@@ -155,10 +155,13 @@ class Channel:
         """Whether devices know gains and phases exactly."""
         return not (self.csi_error_std or self.phase_error_std)
 
-    def __post_init__(self) -> None:
-        if self.fading not in ("none", "rician", "rayleigh"):  # the others have settings, or come from plug-ins
-            from airpool.network.fading import law_named
+    @property
+    def aligned(self) -> bool:
+        """Whether a signal arrives aligned where its power suffices: gains and phases are known, at one antenna."""
+        return self.known and self.antennas == 1
 
+    def __post_init__(self) -> None:
+        if self.fading not in RICE:  # the others have settings, or come from plug-ins
             law_named(self.fading)
         check(self, "channel.", but=("gamma",) if self.gamma == "auto" else ())
         if self.k_factor_db != Channel.k_factor_db and self.fading != "rician":
@@ -247,6 +250,10 @@ class Network(Brief):
     def __setstate__(self, state: dict[str, Any]) -> None:
         """A copy, maybe from another process: an error where a plug-in's scheme gives other coins here than there."""
         self.__dict__.update(state)
+        self.require_same_coins()
+
+    def require_same_coins(self) -> None:
+        """Raises NetworkError where a plug-in's scheme gives other coins by now than those of this network."""
         if (coins := self._coins_of_plugin()) is not None:
             require_same_coins(self.scheme.name, self.devices.column("participation"), coins)
 
@@ -274,6 +281,10 @@ class Network(Brief):
     def survivors(self) -> int:
         """Fewest devices that remain: all but the dropouts."""
         return self.devices.count - self.dropouts
+
+    def outnumbered(self, colluders: int) -> bool:
+        """Whether enough devices collude that a lying server could have two lists of survivors signed."""
+        return self.channel.rules.majority and 2 * self.survivors <= self.devices.count + colluders
 
     def uses(self, claim: Claim) -> int:
         """Uses of the mechanism that ε composes: every slot, or every inference where one draw serves its slots."""

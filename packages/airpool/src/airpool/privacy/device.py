@@ -16,8 +16,8 @@ from airpool._support.arrays import Floats, Integers, checked
 from airpool.network.claim import Neighbours
 from airpool.privacy import grid
 from airpool.privacy.aggregate import Aggregate, ratio
-from airpool.privacy.floor import EXACT_CELLS, floor
-from airpool.privacy.law import alike, binomial, kinds
+from airpool.privacy.floor import EXACT_CELLS, Floor, floor
+from airpool.privacy.law import Arrivals, alike, binomial, kinds
 from airpool.privacy.leak import (
     Bounds,
     Either,
@@ -31,7 +31,8 @@ from airpool.privacy.leak import (
     drawn,
     ends,
 )
-from airpool.privacy.unaligned import surroundings
+from airpool.privacy.sampled import sampled_floor
+from airpool.privacy.unaligned import unaligned_floor
 
 
 def epsilon(aggregate: Aggregate, delta: float, *, neighbours: Neighbours | str = Neighbours.ZERO_OUT) -> Bounds:
@@ -83,6 +84,22 @@ def by_coin(aggregate: Aggregate, neighbours: Neighbours | str, *, of_device: In
     if not neighbours.keeps_noise and aggregate.strength is not None:
         noise = replace(noise, high=noise.low)  # the noncentral tails of the upper law are too dear: no lower end
     return PerDevice(Seen(noise, signal, exposed), of_device[at], of_device)
+
+
+def surroundings(aggregate: Aggregate, participation: Floats | float) -> Floor:
+    """Law of the noise around every device, beside its own; `participation` is given that a device is present."""
+    lent, strength = aggregate.lent, aggregate.strength
+    if strength is not None and np.any(lent > 0):
+        p = np.broadcast_to(participation, lent.shape)
+        if isinstance(strength, Arrivals):
+            found = sampled_floor(lent, p, strength, extra=aggregate.extra, absent=aggregate.absent)
+        else:
+            found = unaligned_floor(lent, p, strength, extra=aggregate.extra, absent=aggregate.absent)
+        if found is not None:
+            return found
+        lent = np.zeros_like(lent)
+    extra = aggregate.extra if strength is None else 0.0
+    return floor(lent, participation * aggregate.presence, extra=extra, absent=aggregate.absent)
 
 
 # Numbers of silent others that are told apart, over all kinds of devices; and those that are rarer than this are not.

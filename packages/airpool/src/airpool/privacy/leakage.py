@@ -12,9 +12,9 @@ from airpool._support.arrays import Floats, Integers, finite, not_negative
 from airpool._support.special import log_ndtr
 from airpool.network.claim import Neighbours
 from airpool.privacy.aggregate import Aggregate, least_of_others, ratio
+from airpool.privacy.device import surroundings
 from airpool.privacy.law import alike
 from airpool.privacy.leak import Decided, Gaussian, PerDevice, Seen, gaussians
-from airpool.privacy.unaligned import surroundings
 
 
 @dataclass(frozen=True)

@@ -17,10 +17,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from airpool._support.arrays import Floats, Integers, as_floats
-from airpool.privacy.aggregate import Aggregate
-from airpool.privacy.floor import Floor, floor
-from airpool.privacy.law import Arrivals, Law, Strength, alike, stacked
-from airpool.privacy.sampled import sampled_floor
+from airpool.privacy.floor import Floor
+from airpool.privacy.law import Law, Strength, alike, stacked
 
 Complexes = NDArray[np.complex128]
 
@@ -39,22 +37,6 @@ _TAIL, _NEVER = 1e-15, 1e-16
 _MOST_CELLS = 2**20
 # Logarithm of a transform that is as good as 0; sums and frequencies that are worked on at a time.
 _SILENT, _TOGETHER, _FREQUENCIES = -50.0, 64, 2**11
-
-
-def surroundings(aggregate: Aggregate, participation: Floats | float) -> Floor:
-    """Law of the noise around every device, beside its own; `participation` is given that a device is present."""
-    lent, strength = aggregate.lent, aggregate.strength
-    if strength is not None and np.any(lent > 0):
-        p = np.broadcast_to(participation, lent.shape)
-        if isinstance(strength, Arrivals):
-            found = sampled_floor(lent, p, strength, extra=aggregate.extra, absent=aggregate.absent)
-        else:
-            found = unaligned_floor(lent, p, strength, extra=aggregate.extra, absent=aggregate.absent)
-        if found is not None:
-            return found
-        lent = np.zeros_like(lent)
-    extra = aggregate.extra if strength is None else 0.0
-    return floor(lent, participation * aggregate.presence, extra=extra, absent=aggregate.absent)
 
 
 def unaligned_floor(

@@ -17,9 +17,9 @@ from numpy.typing import ArrayLike
 from airpool._support.arrays import Array, Floats, checked, finite, like, not_negative, positive
 from airpool._support.draws import Generator, by_quantile, ones, standard_normal
 from airpool._support.rules import NetworkError
-from airpool.network.fading import FadingLaw, law_named, origin_of
+from airpool.network.fading import RICE, FadingLaw, law_named, origin_of
 from airpool.radio import beam
-from airpool.radio.laws import Checked, Rice, mixture, require_law, rice_cdf, rician
+from airpool.radio.laws import Checked, Rice, mixture, rayleigh, require_law, rice_cdf, rician, steady
 
 # Where a plug-in's law is asked again whether it is still the same.
 _GAINS, _PROBABILITIES = np.geomspace(1e-3, 4.0, 32), np.array([1e-6, 1e-3, 0.01, 0.1, 0.5, 0.9, 0.999])
@@ -67,10 +67,19 @@ class Fading:
         """a = √E[h²]: a scalar, or (K,)."""
         return np.asarray(10.0 ** (-np.asarray(self.path_loss_db, dtype=np.float64) / 20))
 
+    def path_gains(self, count: int) -> Floats:
+        """a_k of each of `count` devices, (count,)."""
+        if self.path_gain.size not in (1, count):
+            given = f"path_loss_db has {self.path_gain.size} values"
+            raise ValueError(f"{given} for {count} devices; give one number or {count}")
+        return np.broadcast_to(self.path_gain, (count,))
+
 
 @lru_cache(maxsize=256)
 def _law(model: str, k_factor_db: float) -> tuple[FadingLaw, Checked | None, bytes]:
-    law = rician(k_factor_db) if model == "rician" else law_named(model)
+    if model in RICE:
+        return rician(k_factor_db) if model == "rician" else {"none": steady, "rayleigh": rayleigh}[model](), None, b""
+    law = law_named(model)
     if origin_of(model) is None:
         return law, None, b""
     return law, require_law(model, law), _answers(law)
@@ -141,8 +150,7 @@ def components(fading: Fading) -> tuple[Floats, Floats]:
     if fading.antennas > 1:
         sample = beam.reference(*path(fading), fading.antennas, fading.devices)
     elif isinstance(fading.law, Rice):
-        mean, variance = path(fading)
-        return np.array([mean]), np.array([variance])
+        return np.array([fading.law.mean]), np.array([fading.law.variance])
     else:
         sample = mixture(fading.law)
     return sample, np.zeros_like(sample)

@@ -18,7 +18,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from airpool._support.arrays import Floats, as_floats
-from airpool._support.rules import NetworkError, db_to_linear
+from airpool._support.rules import NetworkError
 from airpool.network.fading import FadingLaw
 
 # Noncentrality (twice the K-factor) above which Rice's law is replaced by its Gaussian limit. The error is below the
@@ -60,7 +60,7 @@ def steady() -> Rice:
 
 def rician(k_factor_db: float = 4.8) -> Rice:
     """A steady path, k_factor_db above the scattered power."""
-    k = db_to_linear(k_factor_db)
+    k = 10.0 ** (k_factor_db / 10)
     return Rice(float(np.sqrt(k / (k + 1))), 1 / (k + 1))
 
 

@@ -11,16 +11,20 @@ import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, probability
+from airpool._support.arrays import checked as require
 from airpool.network import Network, NetworkError, require_one_slot
-from airpool.radio.fading import Fading, cdf, require_unchanged
+from airpool.radio.fading import Fading, cdf, quantile, require_unchanged
+from airpool.radio.laws import Checked
 from airpool.radio.power import Transmitters, threshold
 
 if TYPE_CHECKING:
-    from airpool.radio.outage import Moments
+    from airpool.radio.moments import Moments
 
 
 # A γ at which no power ever limits a device.
 ALWAYS_STRONG = 1e-9
+# Largest γ: no upper limit exists where devices send almost nothing, and its square must not overflow.
+_LARGEST_GAMMA = 1e60
 
 
 @dataclass(frozen=True, eq=False)
@@ -43,9 +47,6 @@ def link_of(network: Network) -> Link:
     Edge cases: under truncate, a device that can never be aligned at a fixed γ → an error that names it. Secure access
     has no radio: γ = 1, no fading, no limit of power, no outage.
     """
-    # Laws need SciPy; a link that is given does not (training on a machine without it).
-    from airpool.radio.outage import auto_gamma, outage_probability
-
     channel, d = network.channel, network.devices
     loss_db = d.column("path_loss_db")
     fading = Fading(
@@ -73,10 +74,10 @@ def link_of(network: Network) -> Link:
         gamma = auto_gamma(fading, transmitters, outage=channel.outage, csi_error_std=csi)
     if channel.power_rule == "paper":
         outage = _limited_by_paper(fading, transmitters, gamma, csi)
-        _require_checked(fading, transmitters, outage)
-        return Link(fading, transmitters, gamma, outage)
-    outage = outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi)
-    _require_checked(fading, transmitters, outage)
+    else:
+        outage = outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi)
+    if fading.checked is not None:
+        _require_checked(fading, fading.checked, transmitters, outage)
     if channel.power_rule == "truncate" and np.any(outage >= 1):
         weak = int(np.argmax(outage))
         raise NetworkError(
@@ -87,11 +88,40 @@ def link_of(network: Network) -> Link:
     return Link(fading, transmitters, gamma, outage)
 
 
-def _require_checked(fading: Fading, transmitters: Transmitters, outage: Floats) -> None:
+def outage_probability(
+    fading: Fading, transmitters: Transmitters, *, gamma: float, csi_error_std: float = 0.0
+) -> Floats:
+    """Pr(ĥ_k < t_k) of each device (K,), t_k = γ√(w²C² + rσ²)(1+margin)/√P: truncate is silent there.
+
+    Under backoff, the probability of being power-limited; under paper approximately so.
+    Edge cases: a device that sends nothing → 0; fading none → 0 or 1.
+    """
+    fading.path_gains(transmitters.num_devices)
+    return cdf(fading, threshold(transmitters, gamma=gamma), csi_error_std=csi_error_std)
+
+
+def auto_gamma(
+    fading: Fading, transmitters: Transmitters, *, outage: float = 0.01, csi_error_std: float = 0.0
+) -> float:
+    """The largest γ ≤ 1e60 with an outage of at most `outage` for every device: min_k reach_k·a_k·F⁻¹(outage).
+
+    Rounded down: outage_probability at the result is never above `outage`.
+    """
+    require("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
+    gamma = float(np.min(transmitters.reach * quantile(fading, outage, csi_error_std=csi_error_std)))
+    if gamma == np.inf:
+        raise ValueError('gamma="auto" must have a device that sends something: weight or noise_std > 0')
+    gamma = min(gamma, _LARGEST_GAMMA)
+    step = np.finfo(np.float64).epsneg
+    while np.max(outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi_error_std)) > outage:
+        gamma, step = gamma * (1 - step), 2 * step
+    return float(gamma)
+
+
+def _require_checked(fading: Fading, checked: Checked, transmitters: Transmitters, outage: Floats) -> None:
     """Raises NetworkError where ε would rest on a plug-in's law in a tail that was not checked, or that has changed."""
     require_unchanged(fading)
-    checked = fading.checked
-    if checked is None or checked.least <= _RARE:
+    if checked.least <= _RARE:
         return
     rare = np.flatnonzero((outage < checked.least) & (transmitters.amplitude > 0))
     if not rare.size:
@@ -110,7 +140,7 @@ def _require_checked(fading: Fading, transmitters: Transmitters, outage: Floats)
 
 def alignment(network: Network, link: Link) -> "Moments":
     """E[g] and E[g²] of each device that takes part, over the fading; an outage counts as g = 0."""
-    from airpool.radio.outage import alignment_moments
+    from airpool.radio.moments import alignment_moments
 
     channel = network.channel
     return alignment_moments(

@@ -33,7 +33,6 @@ from airpool._support.arrays import (
     positive,
     require_shape,
 )
-from airpool._support.rules import dbm_to_mw
 from airpool.network import PowerRule
 
 
@@ -109,7 +108,7 @@ class Transmitters:
             if x.ndim > 1 or x.size not in (1, count):
                 raise ValueError(f"{name} has shape {x.shape}, must be one number, or one for each of {count} devices")
         w, c, std, dbm = (np.broadcast_to(x, (count,)) for x in given.values())
-        power_max = np.array([dbm_to_mw(x) for x in dbm])
+        power_max = np.array([10.0 ** (x / 10) for x in dbm.tolist()])  # 30 dBm is 1000 mW
         headroom = peak_margin(dimension) if margin is None else float(not_negative("margin", margin))
         return cls(w * c, std, power_max, dimension, headroom)
 

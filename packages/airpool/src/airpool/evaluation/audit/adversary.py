@@ -147,7 +147,7 @@ def attack_on(
         p = list(network.devices.column("participation"))
         p[device] = 1.0
         network = replace(network, scheme=Coin(), devices=replace(network.devices, participation=tuple(p)))
-    if not network.channel.known or network.channel.antennas > 1 or elsewhere:
+    if not network.channel.aligned or elsewhere:
         one, other = directions.worst_pair(network, claim, device)
         played = directions.mechanism(network, claim, elsewhere=elsewhere, known=others)
         return Distinguisher(one, other, played, directions.likelihood_ratio(network, one, other))

@@ -383,7 +383,7 @@ class _Sums:
         if after != k:
             found.append(rate(f"participation when device {after} takes part", k, coins[coins[:, after], k], p))
         channel = self.network.channel
-        if channel.power_rule == "truncate" and channel.known and channel.antennas == 1:
+        if channel.power_rule == "truncate" and channel.aligned:
             able = arrived[:, k] if self.network.cover_noise else arrived[coins[:, k], k]
             of = getattr(self.link.fading.law, "reference_draws", None)
             found.append(rate("how often power suffices", k, able, 1 - float(self.link.outage[k]), claimed_from=of))

@@ -1,15 +1,15 @@
-"""Averages over the fading: outage probability, the γ that limits it, and the moments of the alignment.
+"""Moments of the alignment over the fading: integrals over the device's estimate of its gain, R = ĥ.
 
-Each is an integral over the device's estimate of its gain, R = ĥ, derived in docs/proofs/wireless.md.
+Derived in docs/proofs/wireless.md.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
 
-from airpool._support.arrays import Floats, checked, not_negative
+from airpool._support.arrays import Floats, not_negative
 from airpool.network import PowerRule
-from airpool.radio.fading import Fading, cdf, components, quantile
+from airpool.radio.fading import Fading, components
 from airpool.radio.power import Transmitters, threshold
 
 
@@ -26,39 +26,6 @@ _NORM_NODES, _NORM_WEIGHTS = _quadrature(64)
 _SCALES = 6.5
 # Fading of relative variance below this counts as none.
 _NO_FADING = 1e-20
-# Largest γ: no upper limit exists where devices send almost nothing, and its square must not overflow.
-_LARGEST_GAMMA = 1e60
-
-
-def outage_probability(
-    fading: Fading, transmitters: Transmitters, *, gamma: float, csi_error_std: float = 0.0
-) -> Floats:
-    """Pr(ĥ_k < t_k) of each device (K,), t_k = γ√(w²C² + rσ²)(1+margin)/√P: truncate is silent there.
-
-    Under backoff, the probability of being power-limited; under paper approximately so.
-    Edge cases: a device that sends nothing → 0; fading none → 0 or 1.
-    """
-    _path_gain(fading, transmitters)
-    return cdf(fading, threshold(transmitters, gamma=gamma), csi_error_std=csi_error_std)
-
-
-def auto_gamma(
-    fading: Fading, transmitters: Transmitters, *, outage: float = 0.01, csi_error_std: float = 0.0
-) -> float:
-    """The largest γ ≤ 1e60 with an outage of at most `outage` for every device: min_k reach_k·a_k·F⁻¹(outage).
-
-    Rounded down: outage_probability at the result is never above `outage`.
-    """
-    checked("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
-    _path_gain(fading, transmitters)
-    gamma = float(np.min(transmitters.reach * quantile(fading, outage, csi_error_std=csi_error_std)))
-    if gamma == np.inf:
-        raise ValueError('gamma="auto" must have a device that sends something: weight or noise_std > 0')
-    gamma = min(gamma, _LARGEST_GAMMA)
-    step = np.finfo(np.float64).epsneg
-    while np.max(outage_probability(fading, transmitters, gamma=gamma, csi_error_std=csi_error_std)) > outage:
-        gamma, step = gamma * (1 - step), 2 * step
-    return float(gamma)
 
 
 @dataclass(frozen=True, eq=False)
@@ -98,7 +65,7 @@ def alignment_moments(
         float(not_negative(name, value))
         for name, value in (("csi_error_std", csi_error_std), ("phase_error_std", phase_error_std))
     )
-    path_gain = _path_gain(fading, transmitters)
+    path_gain = fading.path_gains(transmitters.num_devices)
     norm, share = _norms(transmitters, rule)
     t = np.atleast_2d(threshold(transmitters, gamma=gamma, rule=rule, norm=norm))
     # Devices with equal arguments share their integrals.
@@ -109,14 +76,6 @@ def alignment_moments(
     # E cos φ = exp(−s²/2), E cos 2φ = exp(−2s²).
     mean, square = first * np.exp(-(s_phase**2) / 2), (size + np.exp(-2 * s_phase**2) * real) / 2
     return Moments(mean, square, size, inverse / path_gain**2)
-
-
-def _path_gain(fading: Fading, transmitters: Transmitters) -> Floats:
-    """a_k = √E[h_k²], (K,)."""
-    gain, count = fading.path_gain, transmitters.num_devices
-    if gain.size not in (1, count):
-        raise ValueError(f"path_loss_db has {gain.size} values for {count} devices; give one number or {count}")
-    return np.broadcast_to(gain, (count,))
 
 
 def _norms(transmitters: Transmitters, rule: PowerRule) -> tuple[Floats | None, Floats]:
