@@ -15,10 +15,10 @@ from airpool.account.eavesdropper import why_local
 from airpool.account.guarantee import answered
 from airpool.account.odds import in_words, table
 from airpool.account.plain_words import period
-from airpool.account.question import Question
 from airpool.account.received import aggregate
 from airpool.account.reconstruction import reconstruction
 from airpool.account.report import table as report_table
+from airpool.account.views import Question
 from airpool.network import Channel, Devices, Slots
 from airpool.privacy import sampled, unaligned
 from airpool.privacy.draws import Exceeded, StillStream, over_any_draws

@@ -11,8 +11,7 @@ from scipy import stats
 from airpool import Claim, Network
 from airpool import guarantee as guaranteed
 from airpool import odds as odds_of
-from airpool.account.question import Question
-from airpool.account.views import at_server
+from airpool.account.views import Question, at_server
 from airpool.privacy import gaussian
 from airpool.privacy.leak import Least, Mixed, Times, Unbounded
 from airpool.privacy.odds import of_gaussian

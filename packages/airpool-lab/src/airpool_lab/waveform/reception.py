@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from airpool._support.arrays import Floats
 from airpool.account.assumptions import said_of_plugins
 from airpool.account.guarantee import answered
-from airpool.account.question import Question
 from airpool.account.report import PrivacyReport
+from airpool.account.views import Question
 from airpool.network import Channel, Claim, Network, require_one_slot
 from airpool.network.network import with_its_coins
 from airpool.privacy import gaussian

@@ -20,9 +20,8 @@ from airpool._support.threads import single_thread
 from airpool.account.assumptions import ALONE, GRID_REMOVED, reasons
 from airpool.account.guarantee import device_epsilon, score_epsilon
 from airpool.account.odds import device_odds, percent
-from airpool.account.question import Question
 from airpool.account.received import aggregate, covering_noise, require_supported, supports_live
-from airpool.account.views import Situation, at_server
+from airpool.account.views import Question, Situation, at_server
 from airpool.network import Claim, Neighbours, Network, require_claim, require_network, scored
 from airpool.privacy import calibrate as search
 from airpool.privacy import compose, gaussian

@@ -1,7 +1,7 @@
 """From a network to its privacy report (docs/theory/leaks.md).
 
-`guarantee` asks the question (question.py): what is received (received.py), what each adversary sees of it as a leak
-(views.py), and the ε of that leak (privacy/epsilon.py). What each ε means: report.py; what it assumes: assumptions.py.
+`guarantee` asks a question: what is received (received.py), what each adversary sees of it as a leak (views.py), and
+the ε of that leak (privacy/epsilon.py). What each ε means: report.py; what it assumes: assumptions.py.
 """
 
 from dataclasses import replace
@@ -12,10 +12,9 @@ from numpy.typing import ArrayLike
 from airpool._support.arrays import Floats
 from airpool._support.progress import automatic
 from airpool._support.threads import single_thread
-from airpool.account.question import Question
 from airpool.account.received import aggregate, require_supported
 from airpool.account.report import PrivacyReport
-from airpool.account.views import VIEWS, Situation, at_server
+from airpool.account.views import VIEWS, Question, Situation, at_server
 from airpool.network import Claim, Network, require_claim, require_network
 from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate, ratio
@@ -49,11 +48,14 @@ def answered(question: Question) -> PrivacyReport:
         # The upper law of a removal among random strengths is too dear.
         bracket = claim.neighbours.keeps_noise or here.strength is None
         bracket &= question.carrier is None or question.carrier.exact
+        end = lower(leaks["epsilon"], claim.delta) if bracket else None
+        for values in (*found.values(), *([] if end is None else [end])):
+            values.setflags(write=False)  # reports are shared
         report = PrivacyReport(
             question=question,
             leaks=leaks,
             epsilon=found["epsilon"],
-            epsilon_lower=lower(leaks["epsilon"], claim.delta) if bracket else None,
+            epsilon_lower=end,
             epsilon_local=found["epsilon_local"],
             epsilon_object=float(found["epsilon_object"][0]),
             epsilon_eavesdropper=found.get("epsilon_eavesdropper"),

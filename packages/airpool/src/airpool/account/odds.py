@@ -12,9 +12,8 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.table import TextTable, runs_of
-from airpool.account.question import Question
 from airpool.account.received import aggregate
-from airpool.account.views import Situation, at_server, beside, elsewhere, of_object
+from airpool.account.views import Question, Situation, at_server, beside, elsewhere, of_object
 from airpool.network import Claim, Neighbours, Network, require_claim, require_network
 from airpool.privacy import odds as bounds
 

@@ -17,7 +17,7 @@ from airpool.account import assumptions as sentences
 from airpool.account import theorem1, whatif
 from airpool.account.event import Event
 from airpool.account.odds import Odds, in_words, reported
-from airpool.account.question import Question
+from airpool.account.views import Question
 from airpool.network import Claim, Network, network_plugins
 from airpool.privacy.leak import OverTime
 
@@ -68,11 +68,6 @@ class PrivacyReport:
     epsilon_object: float
     epsilon_eavesdropper: Floats | None = None
     event: Event | None = None
-
-    def __post_init__(self) -> None:
-        for values in (self.epsilon, self.epsilon_lower, self.epsilon_local, self.epsilon_eavesdropper):
-            if values is not None:
-                values.setflags(write=False)  # reports are shared
 
     @property
     def network(self) -> Network:
