@@ -109,4 +109,4 @@ def test_too_many_sets_of_absent_devices_leave_own_noise_alone(monkeypatch):
     variance = np.array([1.0, 2.0, 3.0])
     assert unaligned.unaligned_floor(variance, np.ones(3), strength, absent=1) is None
     net = Aggregate(np.ones(3), variance, np.ones(3), absent=1, colluders=1, strength=strength)
-    assert np.all(unaligned.surroundings(net, 1.0).low.variance == 0)
+    assert np.all(device.surroundings(net, 1.0).low.variance == 0)

@@ -125,7 +125,7 @@ def test_the_oracles_noncentral_law_is_scipys():
 
 
 def test_the_oracle_notices_a_variance_that_is_a_ten_millionth_too_large(monkeypatch: pytest.MonkeyPatch):
-    from airpool.account import question as asked
+    from airpool.account import views as asked
 
     rng = np.random.default_rng(5)
     networks = [question(rng) for _ in range(12)]

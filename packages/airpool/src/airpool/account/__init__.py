@@ -3,9 +3,9 @@
 guarantee      the exact (ε, δ) of every device           report           what each ε means; table, JSON, figure
 event          ε of a stay of several inferences          assumptions      what each ε assumes; why one is infinite
 calibration    the least noise for a target ε or odds, of score and feature together
-lifetime       slots that a total budget allows           question         a network, and what its ε may rest on
-received       what the adversary receives                errors           imperfect channel knowledge
-views          what each adversary sees, as a leak        eavesdropper     several antennas
+lifetime       slots that a total budget allows           received         what the adversary receives
+views          a question; what each adversary sees of it, as a leak
+errors         imperfect channel knowledge                eavesdropper     several antennas
 use            one use of a network, as a ledger stores it
 whatif         ε if something were otherwise              at_least         ε of many inferences from below
 reconstruction the error of the best estimate             odds             how often a guess at a secret is right
