@@ -2,15 +2,13 @@
 
 import json as json_text
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from airpool.cli import options as o
 from airpool.cli import output
-
-if TYPE_CHECKING:
-    from airpool.network import Network
+from airpool.network import Network
 
 app = typer.Typer(add_completion=False)
 
@@ -77,7 +75,7 @@ def _options(given: list[str]) -> dict[str, str]:
     return {name: value for name, _, value in pairs}
 
 
-def _network(wanted: o.NetworkOptions, default: dict[str, Any], epsilon: float | None) -> "Network":
+def _network(wanted: o.NetworkOptions, default: dict[str, Any], epsilon: float | None) -> Network:
     net = wanted.network(**default)
     if "dimension" in default:
         wanted.check_dimension(net, default["dimension"], "the attacked codec")

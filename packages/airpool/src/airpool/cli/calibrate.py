@@ -1,16 +1,14 @@
 """`airpool calibrate`: the network that meets a target ε, or target odds."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from airpool.cli import options as o
 from airpool.cli.epsilon import event_of, quick, show
 from airpool.cli.output import progress, say_written
-
-if TYPE_CHECKING:
-    from airpool.network import Network
+from airpool.network import Claim, Network
 
 app = typer.Typer(add_completion=False)
 
@@ -47,7 +45,6 @@ def calibrate(
     quick()
     from airpool.account.calibration import calibrate as calibrated
     from airpool.account.guarantee import guarantee
-    from airpool.network import Claim
     from airpool.network import file as network_file
 
     turned: Any = adjust
@@ -80,7 +77,7 @@ def calibrate(
         say_written({"Network file": out})
 
 
-def _runnable(net: "Network") -> "Network":
+def _runnable(net: Network) -> Network:
     """The network, unless a secure sum has not as many devices, slots or colluders: it would be calibrated in vain."""
     if net.channel.rules.majority:
         from airpool.protocol.traffic import require_limits
