@@ -14,7 +14,6 @@ kept that was fitted to three fifths of the objects, and its accuracy is that on
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -44,6 +43,7 @@ from airpool.models.sensors.fitting import FitRecipe, Names, class_of, dealt, de
 from airpool.network import Network
 from airpool_lab.pictures import card
 from airpool_lab.pictures.card import NO_NOISE
+from airpool_lab.training.card import as_json, spread
 
 CODECS = ("vote", "compact")
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -93,12 +93,8 @@ def measured(
 
 def table(found: Sequence[CameraAccuracy]) -> dict[str, dict[str, dict[str, Any]]]:
     """Mean and, over several folds, standard deviation of every row and column."""
-
-    def spread(row: str, column: str) -> dict[str, Any]:
-        each = [one.rows[row][column] for one in found]
-        return {"mean": fmean(each), "std": stdev(each) if len(each) > 1 else None, "each": each}
-
-    return {row: {column: spread(row, column) for column in found[0].rows[row]} for row in found[0].rows}
+    rows = found[0].rows
+    return {row: {column: spread([one.rows[row][column] for one in found]) for column in rows[row]} for row in rows}
 
 
 @torch.no_grad()
@@ -162,7 +158,7 @@ def make(pictures: Pictures, job: CameraJob, *, source: str) -> tuple[dict[str, 
     results, model = [accuracy for _, accuracy in fits if accuracy is not None], fits[-1][0]
     model.save(job.out)
     record = _record(found.pictures, model, results, job, source)
-    files.write(beside[0], card.as_json(record))
+    files.write(beside[0], as_json(record))
     files.write(beside[1], card.markdown(record, picture=beside[2].name))
     card.draw(record, *beside[2:])
     names = {"object": found.pictures.objects, "class": found.pictures.labels, "group": found.pictures.groups}
