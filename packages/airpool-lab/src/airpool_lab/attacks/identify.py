@@ -32,33 +32,35 @@ class Identify:
         return wanted(options)
 
     def run(self, setting: AttackSetting, /) -> Sequence[AttackResult]:
-        targets, numbers = Targets.of(setting), {"codec": setting.options["codec"]}
-        coordinates = in_float64(targets.sent[1] @ targets.spanned(targets.sent[1], most=_MOST))
-        size, rng = len(coordinates), np.random.default_rng(setting.seed)
-        heard = targets.heard(coordinates, rng, trials=max(1, setting.trials // size))
-        signal, std = heard.signal.reshape(-1, heard.signal.shape[-1]), heard.noise_std.reshape(-1)
-        truth = np.repeat(np.arange(size), heard.signal.shape[1])
-
-        def found(entries: Floats) -> int:
-            scores = attackers.likelihood(entries, np.arange(size), np.full(size, 1 / size))
-            finite = np.where(np.isfinite(std), std, 1e9)
-            return int(np.sum(scores(signal, finite).argmax(axis=1) == truth))
-
-        if setting.position.view == "device":
-            quiet = replace(setting.network, devices=replace(setting.network.devices, noise_std=0.0, participation=1.0))
-            whole = replace(targets, setting=replace(setting, network=quiet))
-            entries = whole.heard(coordinates, rng).signal[:, 0]
-        else:
-            entries = targets.weighted(coordinates[:, targets.camera])
-            other = targets.weighted(coordinates[:, (targets.camera + 1) % coordinates.shape[1]])
-            numbers["rate with the next camera's views"] = found(other) / len(truth)
-        scope: Scope = "view" if setting.position.alone else "object"
-        secret, right = f"which of {size} objects", found(entries)
-        return [
-            result_of(
-                setting, "identify", secret, scope, trials=len(truth), right=right, prior=1 / size, numbers=numbers
-            )
-        ]
+        targets = Targets.of(setting)
+        directions = targets.spanned(targets.sent[1], most=_MOST)
+        return [_identified(targets, in_float64(targets.sent[1] @ directions))]
 
 
 IDENTIFY = Identify()
+
+
+def _identified(targets: Targets, coordinates: Floats) -> AttackResult:
+    setting, size = targets.setting, len(coordinates)
+    trials, rng = max(1, setting.trials // size), np.random.default_rng(setting.seed)
+    scope: Scope = "view" if setting.position.alone else "object"
+    heard = targets.heard(coordinates, rng, trials=trials)
+    signal, std = heard.signal.reshape(-1, heard.signal.shape[-1]), heard.noise_std.reshape(-1)
+    truth = np.repeat(np.arange(size), trials)
+
+    def found(entries: Floats) -> int:
+        scores = attackers.likelihood(entries, np.arange(size), np.full(size, 1 / size))
+        finite = np.where(np.isfinite(std), std, 1e9)
+        return int(np.sum(scores(signal, finite).argmax(axis=1) == truth))
+
+    if setting.position.view == "device":
+        quiet = replace(setting.network, devices=replace(setting.network.devices, noise_std=0.0, participation=1.0))
+        whole = replace(targets, setting=replace(setting, network=quiet))
+        entries, numbers = whole.heard(coordinates, rng).signal[:, 0], {}
+    else:
+        entries = targets.weighted(coordinates[:, targets.camera])
+        other = targets.weighted(coordinates[:, (targets.camera + 1) % coordinates.shape[1]])
+        numbers = {"rate with the next camera's views": found(other) / len(truth)}
+    secret, numbers = f"which of {size} objects", {"codec": setting.options["codec"], **numbers}
+    count, right = len(truth), found(entries)
+    return result_of(setting, "identify", secret, scope, trials=count, right=right, prior=1 / size, numbers=numbers)
