@@ -319,19 +319,13 @@ def _follow(average: nn.Module, model: nn.Module, decay: float) -> None:
 @torch.no_grad()
 def predictions(model: MVCNN, images: Images, *, batch: int = 64, single: bool = False) -> Tensor:
     """Logits (N, classes) from all views, in eval mode; of each view alone, (N, K, classes), if `single`."""
-    out = []
+    out, was_training = [], model.classifier.training
     for maps in spatial(model.features, images, batch=batch):
         pooled = maps.flatten(0, 1) if single else pool_views(maps, pooling=model.architecture.pooling)
-        logits = _evaluated(model.classifier, pooled)
+        logits = model.classifier.eval()(pooled)
+        model.classifier.train(was_training)
         out.append(logits.unflatten(0, maps.shape[:2]) if single else logits)
     return torch.cat(out)
-
-
-def _evaluated(module: nn.Module, inputs: Tensor) -> Tensor:
-    was_training = module.training
-    out = module.eval()(inputs)
-    module.train(was_training)
-    return out
 
 
 def accuracy(model: MVCNN, images: Images, *, batch: int = 64) -> float:

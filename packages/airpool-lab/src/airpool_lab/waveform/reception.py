@@ -203,7 +203,10 @@ def leverages(maps: Sequence[Matrix], noises: Sequence[Matrix], *, receiver: flo
 def sample_maps(link: Uplink, device: int, run: int = 0) -> tuple[Matrix, Matrix]:
     """A of one device, from its symbols to all received samples, (samples, c), and the same from its guards."""
     c, guard = link.symbols, 2 * link.frame.guard
-    one = Uplink(link.frame, _of(link.paths, run, device), link.estimate[run, device], link.margin)
+    at, all_paths = (run, device), link.paths
+    phase = None if all_paths.phase is None else all_paths.phase[at]
+    paths = Paths(all_paths.taps[at], all_paths.timing[at], all_paths.carrier[at], phase)
+    one = Uplink(link.frame, paths, link.estimate[at], link.margin)
     symbols = np.concatenate([np.eye(c), np.zeros((guard, c))]).astype(np.complex128)
     noise = np.concatenate([np.zeros((c, guard)), np.eye(guard)]).astype(np.complex128)
     columns = one.samples(symbols, noise if guard else None).T
@@ -251,8 +254,3 @@ def why_local(network: Network, link: Uplink, claim: Claim = Claim()) -> str | N
     if np.isfinite(link.limit):
         return "an amplifier that clips is not linear, and how often it does so depends on the features"
     return None
-
-
-def _of(paths: Paths, run: int, device: int) -> Paths:
-    phase = None if paths.phase is None else paths.phase[run, device]
-    return Paths(paths.taps[run, device], paths.timing[run, device], paths.carrier[run, device], phase)

@@ -209,15 +209,16 @@ def evaluate(
             energy += float(got.energy.sum())
             for tell in (advance, on_inferences):
                 tell((rows.stop - rows.start) * count)
-    inferences = len(latents) * trials
+    inferences, rules = len(latents) * trials, sender.channel.rules
+    receptions = network.devices.count if rules.separate and baseline != "best-device" else 1
     return Evaluation(
         **_accuracy(right, targets.cpu()),
         **({} if vote is None else _against(right, vote_right)),
         no_answer=silent / inferences,
         mse=square / inferences,
         mse_error=float(away.std(correction=1)) / trials / len(away) ** 0.5 if len(away) > 1 else None,
-        energy=energy / inferences if sender.channel.rules.radio else 0.0,
-        channel_uses=_channel_uses(sender, baseline),
+        energy=energy / inferences if rules.radio else 0.0,
+        channel_uses=channel_uses(network.dimension, num_devices=receptions) if rules.radio else 0,
         slots=None
         if slots.count == 1
         else slot_use(
@@ -247,14 +248,6 @@ def _checked(model: Model | EncodedObjects, network: Network) -> EncodedObjects:
         if values is not None:
             require(name, values, "must be finite", ok=torch.isfinite)
     return objects
-
-
-def _channel_uses(network: Network, baseline: Baseline | None) -> int:
-    access = network.channel.rules
-    if not access.radio:
-        return 0
-    alone = access.separate and baseline != "best-device"
-    return channel_uses(network.dimension, num_devices=network.devices.count if alone else 1)
 
 
 def _accuracy(right: Tensor, targets: Tensor) -> dict[str, Any]:

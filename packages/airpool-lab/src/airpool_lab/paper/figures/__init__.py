@@ -18,7 +18,6 @@ from airpool_lab.paper.figures.description import (
     RESULTS,
     OnStep,
     Result,
-    Rows,
     Stored,
     column,
     read,
