@@ -102,7 +102,14 @@ class Evaluation(Brief):
         }
 
     def _repr_html_(self) -> str:
-        return html(self.record() | {"reasons": dict(self.report.reasons)})
+        record = self.record() | {"reasons": dict(self.report.reasons)}
+        drawn = [
+            notebook.Dot("accuracy, 95 % interval", self.accuracy_mean, f"{self.accuracy_mean:.4f}", self.accuracy_ci)
+        ]
+        if (vote := self.vote_accuracy) is not None:
+            drawn.append(notebook.Dot("vote, the same noise", vote, f"{vote:.4f}", colour=figures.GREY))
+        title = f"Accuracy of scheme {record['scheme']}, {record['access']} access"
+        return notebook.shown(title, notebook.dots(drawn, ends=(0.0, 1.0)), notebook.facts(facts(record).items()))
 
     def record(self) -> dict[str, Any]:
         """The evaluation as plain data; an infinite ε is the string "inf"."""
@@ -305,16 +312,6 @@ def facts(record: Mapping[str, Any]) -> dict[str, str]:
         beside = f"{record['vote_accuracy']:.4f} on the same noise; difference {record['against_vote']:+z.4f}{error}"
         rows = {"accuracy": rows.pop("accuracy"), "accuracy of the vote": beside, **rows}
     return rows
-
-
-def html(record: Mapping[str, Any]) -> str:
-    """The same as a table, and the accuracy with its interval as a drawing."""
-    accuracy = record["accuracy_mean"]
-    rows = [notebook.Dot("accuracy, 95 % interval", accuracy, f"{accuracy:.4f}", tuple(record["accuracy_ci"]))]
-    if (vote := record["vote_accuracy"]) is not None:
-        rows.append(notebook.Dot("vote, the same noise", vote, f"{vote:.4f}", colour=figures.GREY))
-    title = f"Accuracy of scheme {record['scheme']}, {record['access']} access"
-    return notebook.shown(title, notebook.dots(rows, ends=(0.0, 1.0)), notebook.facts(facts(record).items()))
 
 
 def _costs(record: Mapping[str, Any]) -> dict[str, str]:
