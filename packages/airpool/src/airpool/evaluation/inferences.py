@@ -1,6 +1,7 @@
 """Inferences of encoded objects over a network in bulk, each slot by slot until the server is sure."""
 
 import copy
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
@@ -307,17 +308,14 @@ def largest_sure(probability: Sequence[Tensor] | Floats, most_slots: float) -> f
     """
     best = np.stack([np.asarray(each, dtype=np.float64) for each in probability])
     found = Traces(best, best)
-    thresholds = np.unique(np.maximum.accumulate(best, axis=0)[:-1])
+    thresholds = np.unique(np.maximum.accumulate(best, axis=0)[:-1]).tolist()
 
     def mean(threshold: float) -> float:
         return float(np.mean(found.used(threshold)))
 
     if mean(1.0) <= most_slots:
         return 1.0
-    low, high = 0, len(thresholds)  # mean grows with the threshold
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if mean(float(thresholds[middle])) <= most_slots else (low, middle)
-    if low == 0:
-        raise ValueError(f"most_slots={most_slots:g} must be at least {up(mean(float(thresholds[0])))}")
-    return float(thresholds[low - 1])
+    few = bisect_right(thresholds, most_slots, key=mean)  # the mean grows with the threshold
+    if few == 0:
+        raise ValueError(f"most_slots={most_slots:g} must be at least {up(mean(thresholds[0]))}")
+    return thresholds[few - 1]
