@@ -65,9 +65,9 @@ def plan(
     if not net.scheme.sets_participation:
         wanted.refuse(("scheme",), "the plan decides it; a plug-in's is tried beside airpool's own")
     if budget_epsilon is not None:
-        found = _life(wanted, net, claim, known, budget_epsilon, cap=epsilon, accuracy=accuracy, seed=seed)
         if plot is not None:
             raise ValueError("--plot draws the frontier of --epsilon, which a budget has not: leave it out")
+        found = _life(wanted, net, claim, known, budget_epsilon, cap=epsilon, accuracy=accuracy, seed=seed)
         _finish_life(found, claim, model, out, json=json)
         return
     target: Any = net.devices.epsilon if epsilon is None and accuracy is None else epsilon
