@@ -278,6 +278,7 @@ def _serial(jobs: Sequence[Row], function: Callable[..., Any], workers: Workers)
 
 def _pool(jobs: Sequence[Row], name: str, workers: Workers) -> Rows:
     """In processes of joblib's, new ones for every sweep: they import the code as it is now."""
+    load("joblib", "backend='pool'")
     from joblib import parallel_config
     from joblib.externals.loky import get_reusable_executor
 
