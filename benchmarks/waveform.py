@@ -5,7 +5,7 @@ import numpy as np
 from airpool.network import Network
 from airpool.protocol.simulation import receive
 from airpool_lab.waveform.frame import Frame
-from airpool_lab.waveform.reception import Waveform, receive_waveform
+from airpool_lab.waveform.reception import Waveform
 from airpool_lab.waveform.uplink import Impairments
 
 from . import Row, privacy
@@ -18,7 +18,7 @@ def rows() -> list[Row]:
     latents = np.random.default_rng(0).standard_normal((INFERENCES // 4, DEVICES, DIMENSION))
     off = Impairments(num_taps=4, direct=0.8, pilot_noise_std=0.1, timing=2, carrier_std=0.001)
     radio, rng = Waveform(Frame(guard=4, guard_db=18.0), off), np.random.default_rng(1)
-    took, _ = privacy.timed(lambda: receive_waveform(latents, net, rng=rng, waveform=radio, trials=4))
+    took, _ = privacy.timed(lambda: radio.receive(latents, net, rng=rng, trials=4))
     plain, _ = privacy.timed(lambda: receive(latents, net, rng=rng, trials=4, path="full"))
     what = f"{INFERENCES} inferences, {DEVICES} devices, r = {DIMENSION}, 64 subcarriers, multipath and guards"
     return [

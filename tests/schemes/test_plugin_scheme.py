@@ -41,7 +41,7 @@ from airpool.protocol.inference import Simulation, infer_features
 from airpool.protocol.simulation import receive
 from airpool.schemes.scheme import _drawn
 from airpool_lab.sweep import version_of
-from airpool_lab.waveform.reception import Waveform, receive_waveform, waveform_report
+from airpool_lab.waveform.reception import Waveform, waveform_report
 from airpool_lab.waveform.uplink import Impairments
 from airpool_runtime import terms
 from airpool_runtime.ledger.mechanism import mechanism, parse
@@ -314,7 +314,7 @@ def test_what_changes_the_channel_keeps_the_coins(impairments):
     ours, theirs = waveform_report(net, waveform), waveform_report(same, waveform)
     np.testing.assert_array_equal(ours.epsilon, theirs.epsilon)
     assert any("Claimed by the plug-in test-scheme" in line for line in ours.assumptions)
-    got = receive_waveform(np.zeros((1, 3, 3)), net, rng=np.random.default_rng(0), waveform=waveform, trials=400)
+    got = waveform.receive(np.zeros((1, 3, 3)), net, rng=np.random.default_rng(0), trials=400)
     assert np.mean(got.transmitting) < 0.3 + 5 * 0.5 / 1200**0.5
     found = audited(net, Claim(), 0, claimed_epsilon=airpool.guarantee(net).worst, runs=2_000, seed=0)
     measured = measure(net, runs=200, rng=np.random.default_rng(0), confidence=0.999)

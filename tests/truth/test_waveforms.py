@@ -7,7 +7,7 @@ import pytest
 
 from airpool.network import Claim, Neighbours, Network
 from airpool_lab.waveform.frame import Frame
-from airpool_lab.waveform.reception import receive_waveform, waveform_epsilon
+from airpool_lab.waveform.reception import Waveform, waveform_epsilon
 from airpool_lab.waveform.uplink import Impairments, uplink
 
 from .curves import gaussian
@@ -28,7 +28,7 @@ def coordinates(monkeypatch):
 
         with monkeypatch.context() as patch:
             patch.setattr(sending, "pack", reading)
-            receive_waveform(
+            Waveform().receive(
                 np.zeros((1, network.devices.count, network.dimension)), network, rng=np.random.default_rng()
             )
         return seen[0]

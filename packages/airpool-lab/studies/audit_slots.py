@@ -19,9 +19,20 @@ from airpool.evaluation.audit.path import Overheard, World
 from airpool.network import Slots
 from airpool.protocol import device
 from airpool.protocol.simulation import Drawn
-from airpool_lab.audit import moves
-from airpool_lab.audit.adaptive import CONFIDENCE, AdaptiveGame, Transmit, played, transmission
-from airpool_lab.audit.moves import ASKING_AGAIN, CHARGING, DROPPING, STOPPING, TURNING, Strategy
+from airpool_lab.audit import adaptive
+from airpool_lab.audit.adaptive import (
+    ASKING_AGAIN,
+    CHARGING,
+    CONFIDENCE,
+    DROPPING,
+    STOPPING,
+    TURNING,
+    AdaptiveGame,
+    Strategy,
+    Transmit,
+    played,
+    transmission,
+)
 from airpool_lab.sweep import run
 from studies.tables import FIGURES, RESULTS, copy_as_csv, rows, save
 
@@ -63,9 +74,9 @@ def attacked(fault: str) -> tuple[Network, Claim, Strategy]:
         net = Network.uniform(
             num_devices=2, noise_std=std, participation=0.2, dimension=1, cover_noise=True, slots=Slots(4)
         )
-        return net, Claim(delta=0.03), moves.never_stops
+        return net, Claim(delta=0.03), adaptive.never_stops
     net = Network.uniform(num_devices=4, noise_std=0.125, dimension=1, slots=Slots(4))  # B = 2
-    return net, Claim(), moves.turns_the_view if fault == "noise repeated" else moves.never_stops
+    return net, Claim(), adaptive.turns_the_view if fault == "noise repeated" else adaptive.never_stops
 
 
 def quieter(network: Network, factor: float, only: int | None = None) -> Network:
@@ -120,7 +131,7 @@ REPEATED = 5  # games with a fault, each from a seed of its own
 
 def game(*, seed: int, kind: str, strategy: str, runs: int) -> dict[str, Any]:
     """One strategy against a network without faults: what it shows, what is claimed, what so many runs can show."""
-    return _told(played(network(kind), claim(kind), 0, getattr(moves, strategy), runs=runs, seed=seed))
+    return _told(played(network(kind), claim(kind), 0, getattr(adaptive, strategy), runs=runs, seed=seed))
 
 
 def faulty(*, seed: int, fault: str, runs: int) -> dict[str, Any]:

@@ -46,33 +46,29 @@ class Sionna:
         return reference(self.model)[(np.asarray(probability) * REFERENCE_DRAWS).astype(np.int64)]
 
     def sample(self, shape: tuple[int, ...], rng: Generator, *, dtype: Any = None) -> Array:
-        return sample(self.model, shape, rng, dtype=dtype)
+        """Independent gains on the generator's device, reproducible from `rng`. Sionna computes in single precision.
 
-
-def sample(model: str, shape: tuple[int, ...], rng: Generator, *, dtype: Any = None) -> Array:
-    """Independent gains on the generator's device, reproducible from `rng`. Sionna computes in single precision.
-
-    The global generators of torch and NumPy are not changed.
-    """
-    torch, config = _sionna()
-    numpy = isinstance(rng, np.random.Generator)
-    torch_device = "cpu" if numpy else str(rng.device)
-    draw = _model(model, torch_device)
-    # `config.seed` would also reseed torch's global generator.
-    config.torch_rng(torch_device).manual_seed(seed(rng))
-    count = int(np.prod(shape))
-    with torch.no_grad():
-        parts = [draw(min(_BLOCK, count - start)) for start in range(0, count, _BLOCK)]
-        gain = torch.cat(parts).reshape(shape) if parts else torch.empty(shape, device=torch_device)
-    if numpy:
-        return gain.numpy().astype(np.float64 if dtype is None else dtype)
-    return gain.to(torch.get_default_dtype() if dtype is None else dtype)
+        The global generators of torch and NumPy are not changed.
+        """
+        torch, config = _sionna()
+        numpy = isinstance(rng, np.random.Generator)
+        torch_device = "cpu" if numpy else str(rng.device)
+        draw = _model(self.model, torch_device)
+        # `config.seed` would also reseed torch's global generator.
+        config.torch_rng(torch_device).manual_seed(seed(rng))
+        count = int(np.prod(shape))
+        with torch.no_grad():
+            parts = [draw(min(_BLOCK, count - start)) for start in range(0, count, _BLOCK)]
+            gain = torch.cat(parts).reshape(shape) if parts else torch.empty(shape, device=torch_device)
+        if numpy:
+            return gain.numpy().astype(np.float64 if dtype is None else dtype)
+        return gain.to(torch.get_default_dtype() if dtype is None else dtype)
 
 
 @cache
 def reference(model: str) -> Floats:
     """A sorted sample of REFERENCE_DRAWS gains, the same in every process."""
-    gains = np.sort(sample(model, (REFERENCE_DRAWS,), np.random.default_rng(_REFERENCE_SEED)))
+    gains = np.sort(Sionna(model).sample((REFERENCE_DRAWS,), np.random.default_rng(_REFERENCE_SEED)))
     gains.setflags(write=False)
     return gains
 

@@ -15,30 +15,28 @@ from airpool.network import Channel, Claim, Devices, Neighbours, Network, Networ
 from airpool.network import file as network_file
 from airpool.privacy import gaussian
 from airpool_lab.audit.adaptive import (
-    AdaptiveGame,
-    CapAudit,
-    capped,
-    claimed_mu,
-    mechanism,
-    played,
-    seated,
-    strategies,
-    transmission,
-)
-from airpool_lab.audit.moves import (
     ASKING_AGAIN,
     CHARGING,
     DROPPING,
     STOPPING,
     TURNING,
+    AdaptiveGame,
+    CapAudit,
     Move,
     Situation,
     asks_again_when_silent,
     asks_again_when_undecided,
+    capped,
+    claimed_mu,
     large_steps_when_undecided,
+    mechanism,
     never_stops,
+    played,
+    seated,
     stops_when_decided,
     stops_when_guilty,
+    strategies,
+    transmission,
 )
 from studies.audit_slots import attacked, claim, network, planted
 

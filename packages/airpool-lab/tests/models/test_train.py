@@ -11,7 +11,7 @@ from airpool.models.vision.features import Images
 from airpool.models.vision.mvcnn import TRUNKS, Architecture, Trunk
 from airpool.models.vision.views import Cameras, views
 from airpool_lab.vision import training
-from airpool_lab.vision.training import RECIPES, TrainingSession, TrunkRecipe, accuracy, drawn, predictions, train
+from airpool_lab.vision.training import RECIPES, TrunkRecipe, accuracy, drawn, predictions, train
 
 TINY = TrunkRecipe(epochs=2, objects=4, views=2, learning_rate=1e-3, average=0.5)
 STILL = replace(TINY, scale=0.0, stretch=0.0, shift=0.0, erased=0.0, mirror=False, views=3)
@@ -39,14 +39,14 @@ def test_a_run_that_was_interrupted_goes_on_as_if_it_had_not_been(bottles_and_ta
     monkeypatch.setattr(training, "CHECKPOINT_SECONDS", 0.0)
     monkeypatch.setattr(loop, "save", save_and_die)
     with pytest.raises(KeyboardInterrupt):
-        train(TINY, TWO, bottles_and_tables, session=TrainingSession(checkpoint))
+        train(TINY, TWO, bottles_and_tables, checkpoint=checkpoint)
     monkeypatch.setattr(loop, "save", save)
-    resumed = train(TINY, TWO, bottles_and_tables, session=TrainingSession(checkpoint))
+    resumed = train(TINY, TWO, bottles_and_tables, checkpoint=checkpoint)
     assert [e["loss"] for e in resumed.history] == pytest.approx([e["loss"] for e in whole.history], rel=1e-5)
     for name, value in whole.model.state_dict().items():
         assert torch.equal(value, resumed.model.state_dict()[name]), name
     with pytest.raises(ValueError, match="was made by another recipe"):
-        train(replace(TINY, learning_rate=1e-4), TWO, bottles_and_tables, session=TrainingSession(checkpoint))
+        train(replace(TINY, learning_rate=1e-4), TWO, bottles_and_tables, checkpoint=checkpoint)
 
 
 @pytest.mark.check
@@ -114,9 +114,7 @@ def test_time_that_runs_out_leaves_a_checkpoint_that_is_gone_on_from(bottles_and
     recipe = replace(TINY, epochs=3, consistency=0.5, gradient_norm=5.0, dropout=0.2)
     whole = train(recipe, TWO, bottles_and_tables)
     images = bottles_and_tables
-    runs = [
-        train(recipe, TWO, images, validation=images, session=TrainingSession(checkpoint, seconds=0)) for _ in range(3)
-    ]
+    runs = [train(recipe, TWO, images, validation=images, checkpoint=checkpoint, seconds=0) for _ in range(3)]
     assert [len(trained.history) for trained in runs] == [1, 2, 3]
     assert [trained.finished for trained in runs] == [False, False, True]
     assert all("validation" in trained.history[-1] for trained in runs)
@@ -173,7 +171,7 @@ def test_each_trunks_recipe_trains_a_backbone_of_ones_own(small, bottles_and_tab
         Architecture("small", num_classes=2),
         images,
         validation=images,
-        session=TrainingSession(log=told.append),
+        log=told.append,
     )
     assert [line.split()[0] for line in told] == ["epoch=1", "epoch=2"]
     assert "validation" not in trained.history[0]  # less than a minute since the start
@@ -186,12 +184,12 @@ def test_each_trunks_recipe_trains_a_backbone_of_ones_own(small, bottles_and_tab
 
 def test_a_file_that_is_no_checkpoint_of_this_model_is_refused(small, bottles_and_tables, tmp_path):
     recipe, own = TrunkRecipe(epochs=1, objects=2, views=2), Architecture("small", num_classes=2)
-    trained = train(recipe, own, bottles_and_tables, session=TrainingSession(tmp_path / "kept"))
+    trained = train(recipe, own, bottles_and_tables, checkpoint=tmp_path / "kept")
     with pytest.raises(ValueError, match="kept was made for another architecture"):
-        train(recipe, replace(own, num_classes=3), bottles_and_tables, session=TrainingSession(tmp_path / "kept"))
+        train(recipe, replace(own, num_classes=3), bottles_and_tables, checkpoint=tmp_path / "kept")
     weights.save(tmp_path / "weights", trained.model, {})
     with pytest.raises(ValueError, match="weights is no checkpoint"):
-        train(recipe, own, bottles_and_tables, session=TrainingSession(tmp_path / "weights"))
+        train(recipe, own, bottles_and_tables, checkpoint=tmp_path / "weights")
 
 
 def test_imagenet_is_for_lite_alone(bottles_and_tables):

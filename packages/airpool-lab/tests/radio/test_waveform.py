@@ -18,7 +18,6 @@ from airpool_lab.waveform.reception import (
     estimate,
     evened,
     live_frame,
-    receive_waveform,
     sample_maps,
     waveform_epsilon,
     waveform_report,
@@ -55,7 +54,7 @@ def test_symbols_come_back_with_their_energy(frame, symbols):
 
 def test_without_impairment_the_waveform_is_the_symbol_level_sum():
     z = np.random.default_rng(1).standard_normal((3, K, 2 * C))
-    over_waveform = receive_waveform(z, TWELVE, rng=np.random.default_rng(2), trials=4).estimate
+    over_waveform = Waveform().receive(z, TWELVE, rng=np.random.default_rng(2), trials=4).estimate
     at_symbols = receive(z, TWELVE, rng=np.random.default_rng(2), trials=4, path="full").estimate
     np.testing.assert_allclose(over_waveform, at_symbols, atol=1e-12)
 
@@ -147,7 +146,7 @@ def test_epsilon_over_all_samples_holds_for_the_noise_that_is_sent(r, monkeypatc
         return sent(self, symbols, guard_noise)
 
     monkeypatch.setattr(Uplink, "sent", watched)
-    arrived = receive_waveform(np.zeros((1, K, r)), network, rng=np.random.default_rng(10), trials=2000)
+    arrived = Waveform().receive(np.zeros((1, K, r)), network, rng=np.random.default_rng(10), trials=2000)
     assert arrived.estimate.shape == (1, 2000, r)
     monkeypatch.undo()
     symbols = np.concatenate(seen)

@@ -4,9 +4,8 @@ Two antipodal features are the two secrets that are told apart best, so that an 
 B(½), and a device with too little noise, or without its clip, beyond it.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
-from typing import Any
+from collections.abc import Sequence
+from typing import ClassVar
 
 import numpy as np
 
@@ -18,12 +17,11 @@ from airpool_lab.attacks.result import AttackResult
 _BATCH = 1000  # transmissions of a feature
 
 
-@dataclass(frozen=True)
 class Antipodal:
     """A feature or its opposite, `length` times as long as the clip norm: a device without its clip shows."""
 
-    about: str = "Tell a feature from its opposite: the question that attains the bound."
-    options: Mapping[str, Any] = field(default_factory=lambda: {"length": 10.0})
+    about = "Tell a feature from its opposite: the question that attains the bound."
+    options: ClassVar = {"length": 10.0}
 
     def run(self, setting: AttackSetting, /) -> Sequence[AttackResult]:
         return [antipodal(setting, length=setting.options["length"])]

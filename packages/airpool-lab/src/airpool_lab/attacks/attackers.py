@@ -32,38 +32,31 @@ Attacker = Callable[[Floats, Floats], Floats]
 _FLOOR = 1e-3  # of the likelihood's noise, in units of the gallery's spread: without noise, the nearest neighbour
 
 
-@dataclass(frozen=True)
-class Training:
-    """Recipe of an attacker that learns. hidden: width of its one hidden layer; 0: it is linear."""
-
-    hidden: int = 0
-    steps: int = 300
-    batch: int = 512
-    rate: float = 0.01
-    decay: float = 1e-4
+_STEPS, _BATCH = 300, 512  # of an attacker that learns
+# Width of its one hidden layer (0: it is linear), learning rate, weight decay.
+_LEARNERS = {"a linear classifier": (0, 0.01, 1e-4), "a small network": (128, 0.004, 1e-3)}
 
 
-LINEAR, SMALL_NETWORK = Training(), Training(hidden=128, rate=0.004, decay=1e-3)
-
-
-def trained(signals: Floats, values: Integers, prior: Floats, *, recipe: Training, seed: int) -> Attacker:
+def trained(
+    signals: Floats, values: Integers, prior: Floats, *, hidden: int, rate: float, decay: float, seed: int
+) -> Attacker:
     """A classifier of noisy signals (n, d) whose secrets are `values` (n,), for secrets of this prior (C,)."""
     x = torch.as_tensor(signals, dtype=torch.float32)
     centre, scale = x.mean(0), x.std() + 1e-12
     y, generator = torch.as_tensor(values), torch.Generator().manual_seed(seed)
     share = np.bincount(values, minlength=len(prior)) / len(values)
     weight = torch.as_tensor(np.where(share > 0, prior / np.maximum(share, 1e-12), 0.0), dtype=torch.float32)
-    widths = [x.shape[1], recipe.hidden, len(prior)] if recipe.hidden else [x.shape[1], len(prior)]
+    widths = [x.shape[1], hidden, len(prior)] if hidden else [x.shape[1], len(prior)]
     layers = [nn.Linear(a, b) for a, b in pairwise(widths)]
     for layer in layers:
         nn.init.normal_(layer.weight, std=layer.in_features**-0.5, generator=generator)
         nn.init.zeros_(layer.bias)
     model = nn.Sequential(layers[0], *(part for layer in layers[1:] for part in (nn.ReLU(), layer)))
-    optimiser = torch.optim.AdamW(model.parameters(), lr=recipe.rate, weight_decay=recipe.decay)
-    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, recipe.rate, total_steps=recipe.steps)
+    optimiser = torch.optim.AdamW(model.parameters(), lr=rate, weight_decay=decay)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, rate, total_steps=_STEPS)
     x = (x - centre) / scale
-    for _ in range(recipe.steps):
-        rows = torch.randint(len(x), (recipe.batch,), generator=generator)
+    for _ in range(_STEPS):
+        rows = torch.randint(len(x), (_BATCH,), generator=generator)
         loss = nn.functional.cross_entropy(model(x[rows]), y[rows], weight=weight)
         optimiser.zero_grad()
         loss.backward()
@@ -123,10 +116,9 @@ def all_of(
 
     gallery: clean signals (m, d) and their secrets, for the likelihood; None: there is no such attacker.
     """
-    learners = {"a linear classifier": LINEAR, "a small network": SMALL_NETWORK}
     found = {
-        name: trained(noisy, values, prior, recipe=recipe, seed=seed)
-        for name, recipe in learners.items()
+        name: trained(noisy, values, prior, hidden=hidden, rate=rate, decay=decay, seed=seed)
+        for name, (hidden, rate, decay) in _LEARNERS.items()
         if only in (None, name)
     }
     if gallery is not None and only in (None, "the likelihood"):

@@ -12,8 +12,8 @@ share    the class, of an adversary that knows all other views: what the attacke
 """
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any, Literal, cast
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Literal, cast
 
 import numpy as np
 
@@ -121,17 +121,14 @@ _INFORMED = "knowing the object"  # an attacker that knows all views of the obje
 Answers = dict[str, Integers]  # by attacker
 
 
-@dataclass(frozen=True)
 class Attribute:
     """Options: the model and its codec; one secret of `SECRETS`, or all that the position has.
 
     knows: of the side, an adversary that knows the object and all its views, or nothing but the signal.
     """
 
-    about: str = "Guess the side of the object, its class, or whether it is a rare one."
-    options: Mapping[str, Any] = field(
-        default_factory=lambda: {"model": "modelnet40", "codec": "vote", "secret": "all", "knows": "object"}
-    )
+    about = "Guess the side of the object, its class, or whether it is a rare one."
+    options: ClassVar = {"model": "modelnet40", "codec": "vote", "secret": "all", "knows": "object"}
 
     def wanted(self, options: Mapping[str, Any]) -> dict[str, int]:
         """Devices and dimension of the model."""

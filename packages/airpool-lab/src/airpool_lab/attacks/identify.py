@@ -1,8 +1,8 @@
 """Identification: which object of a gallery a signal comes from, by its likelihood."""
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from typing import Any
+from dataclasses import replace
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -17,7 +17,6 @@ from airpool_lab.attacks.targets import OPTIONS, Targets, wanted
 _MOST = 4096  # coordinates
 
 
-@dataclass(frozen=True)
 class Identify:
     """The gallery holds every held-out object once, so κ is one over their number.
 
@@ -26,8 +25,8 @@ class Identify:
     rate with the next camera's views in the gallery instead.
     """
 
-    about: str = "Find the object in a gallery of renders."
-    options: Mapping[str, Any] = field(default_factory=lambda: dict(OPTIONS))
+    about = "Find the object in a gallery of renders."
+    options: ClassVar = OPTIONS
 
     def wanted(self, options: Mapping[str, Any]) -> dict[str, int]:
         return wanted(options)

@@ -8,9 +8,8 @@ What is known is used: the noise level, the covariance of the latents, which cam
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 import torch
@@ -110,7 +109,6 @@ def train(
 _COORDINATES, _BATCH, _SHOWN = 256, 64, 6
 
 
-@dataclass(frozen=True)
 class Reconstruct:
     """Options: those of `targets`, and steps, width: of the decoder's training, of its last layer.
 
@@ -118,8 +116,8 @@ class Reconstruct:
     signal; and as a guess: of all held-out views, is the true one nearest to it.
     """
 
-    about: str = "Paint the attacked view."
-    options: Mapping[str, Any] = field(default_factory=lambda: {**OPTIONS, "steps": 600, "width": 16})
+    about = "Paint the attacked view."
+    options: ClassVar = {**OPTIONS, "steps": 600, "width": 16}
 
     def wanted(self, options: Mapping[str, Any]) -> dict[str, int]:
         return wanted(options)

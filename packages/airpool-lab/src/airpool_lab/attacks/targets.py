@@ -286,31 +286,14 @@ class Targets:
         torch.manual_seed(self.setting.seed)
         return torch.svd_lowrank(flat, q=most, niter=3)[2]
 
-    def heard(
-        self,
-        coordinates: Floats,
-        rng: np.random.Generator,
-        *,
-        turned: int = 0,
-        trials: int = 1,
-        others_known: bool = False,
-    ) -> Heard:
+    def heard(self, coordinates: Floats, rng: np.random.Generator, *, turned: int = 0, trials: int = 1) -> Heard:
         """Signals of latents in coordinates (n, cameras, d), by the network's own devices, clip, weights and noise.
 
         turned: by so many cameras, so that the attacked device has another view.
         """
         setting, views = self.setting, np.roll(coordinates, -turned, axis=1)[:, self._cameras]
         network = replace(setting.network, dimension=views.shape[-1])
-        return hear(
-            network,
-            setting.claim,
-            setting.position,
-            views,
-            rng=rng,
-            device=setting.device,
-            trials=trials,
-            others_known=others_known,
-        )
+        return hear(network, setting.claim, setting.position, views, rng=rng, device=setting.device, trials=trials)
 
     def weighted(self, coordinates: Floats) -> Floats:
         """The signal of latents (n, d) of the attacked device, without noise."""

@@ -1,9 +1,12 @@
 """The audit of inferences of several slots: games against an adversary that adapts (docs/howto/slots.md).
 
 After each slot the adversary stops or asks on; it chooses who drops out, when a second inference on the same view
-begins and, where slots are Gaussian, μ_i of the next one (`audit.moves`). The claim is
-the cap of N slots for each inference; with chosen μ_i it is the budget Σμ_i² ≤ B², B² = N μ². Lower bounds on ε and,
-where the claim is a Gaussian curve, on μ: at δ = 1e-5 as many runs show half of ε and nine tenths of μ.
+begins and, where slots are Gaussian, μ_i of the next one. The claim is the cap of N slots for each inference; with
+chosen μ_i it is the budget Σμ_i² ≤ B², B² = N μ². Lower bounds on ε and, where the claim is a Gaussian curve, on μ: at
+δ = 1e-5 as many runs show half of ε and nine tenths of μ.
+
+A strategy maps a `Situation` of n runs to a `Move` of each. What the rules do not allow is not done: beyond the budget
+no slot is sent, whatever is asked for.
 
 Each slot runs the code that transmits (`audit.path`); what it was sent with depends on all slots before it. The
 evidence is the log-likelihood ratio of all that was seen (`audit.release`):
@@ -19,8 +22,9 @@ from functools import cache
 from typing import Any, Protocol
 
 import numpy as np
+from numpy.typing import NDArray
 
-from airpool._support.arrays import Floats
+from airpool._support.arrays import Floats, Integers
 from airpool._support.progress import Progress, silent
 from airpool.account.guarantee import guarantee
 from airpool.account.received import aggregate
@@ -32,7 +36,136 @@ from airpool.evaluation.audit.release import Observed, Release, log_likelihood
 from airpool.network import Claim, Network, NetworkError
 from airpool.network.network import with_its_coins
 from airpool.protocol.simulation import Drawn
-from airpool_lab.audit.moves import ASKING_AGAIN, CHARGING, DROPPING, STOPPING, TURNING, Situation, Strategy
+
+Bools = NDArray[np.bool_]
+
+
+@dataclass(frozen=True, eq=False)
+class Situation:
+    """State of n runs: arrays (n,), and what the adversary knows beforehand.
+
+    evidence: log-likelihood ratio of all slots seen so far. left: budget, in slots. inference: slots of the open one.
+    heard: whether the device was on the air in the slot before; True where that is hidden. barrier: about one standard
+    deviation of the evidence at the end. dropouts: how many devices may be kept away. cap: slots of an inference at
+    most. slot: number of slots before.
+    """
+
+    evidence: Floats
+    left: Floats
+    inference: Integers
+    heard: Bools
+    barrier: float
+    dropouts: int
+    cap: int
+    slot: int
+
+    @property
+    def undecided(self) -> Bools:
+        return np.abs(self.evidence) < self.barrier
+
+
+@dataclass(frozen=True, eq=False)
+class Move:
+    """The next slot of n runs, arrays (n,).
+
+    ask: or stop for good. dropped: how many of the noisiest other devices are kept away. charge: its μ², in units of an
+    ordinary slot's; the noise is that much quieter. anew: a second inference on the same view is opened for it.
+    turned: the view is the opposite one, as in a stream whose features change.
+    """
+
+    ask: Bools
+    dropped: Integers
+    charge: Floats
+    anew: Bools
+    turned: Bools
+
+
+def _move(
+    now: Situation,
+    ask: Bools | bool = True,
+    *,
+    dropped: Integers | None = None,
+    charge: Floats | float = 1.0,
+    anew: Bools | bool = False,
+    turned: Bools | bool = False,
+) -> Move:
+    """Asks for an ordinary slot with as many dropouts as may be, except where chosen otherwise."""
+    fields: Any = (ask, now.dropouts if dropped is None else dropped, charge, anew, turned)
+    return Move(*(np.broadcast_to(np.asarray(each), now.evidence.shape) for each in fields))
+
+
+Strategy = Callable[[Situation], Move]
+
+
+def never_stops(now: Situation) -> Move:
+    """Goes to the cap."""
+    return _move(now)
+
+
+def stops_when_decided(now: Situation) -> Move:
+    """Stops at the first crossing of a barrier on either side, as Wald's test does."""
+    return _move(now, now.undecided)
+
+
+def stops_when_guilty(now: Situation) -> Move:
+    """Stops as soon as the feature looks present."""
+    return _move(now, now.evidence < now.barrier)
+
+
+def stops_when_innocent(now: Situation) -> Move:
+    """Stops as soon as the feature looks absent."""
+    return _move(now, now.evidence > -now.barrier)
+
+
+def asks_again_when_undecided(now: Situation) -> Move:
+    """Goes to the cap of an inference, and opens a second one on the same view only where it is undecided."""
+    return _move(now, now.undecided | (now.inference < now.cap))
+
+
+def asks_again_when_silent(now: Situation) -> Move:
+    """Opens the next inference where the device is not on the air: one draw for all slots makes the rest worthless."""
+    return _move(now, anew=~now.heard)
+
+
+def drops_out_when_undecided(now: Situation) -> Move:
+    """Keeps the noisiest devices away while the evidence is near the threshold, and lets them back afterwards."""
+    return _move(now, dropped=np.where(now.undecided, now.dropouts, 0))
+
+
+def changes_dropouts(now: Situation) -> Move:
+    """Keeps devices away where the evidence rises above 0, and none where it falls below."""
+    return _move(now, dropped=np.where(now.evidence >= 0, now.dropouts, 0))
+
+
+def large_steps_when_undecided(now: Situation) -> Move:
+    """Loud slots while undecided, quiet ones afterwards, until the budget Σμ² is spent."""
+    wanted = np.where(now.undecided, 2.0, 0.25)
+    return _move(now, charge=np.where(wanted <= now.left, wanted, 0.25))
+
+
+def small_steps_when_undecided(now: Situation) -> Move:
+    """Quiet slots while undecided; all that is left at once when the feature looks present."""
+    wanted = np.where(now.evidence > now.barrier, 2.0, 0.5)
+    return _move(now, charge=np.where(wanted <= now.left, wanted, 0.25))
+
+
+def turns_the_view(now: Situation) -> Move:
+    """The opposite view in every other slot, as a stream may show it."""
+    return _move(now, turned=now.slot % 2 == 1)
+
+
+def turns_when_guilty(now: Situation) -> Move:
+    """The opposite view where the feature looks present."""
+    return _move(now, turned=now.evidence > 0)
+
+
+# Those that fit every network; where a view may be asked about again; where devices may drop out; where features change
+# from slot to slot; where slots are Gaussian, each with a μ of its own.
+STOPPING: tuple[Strategy, ...] = (never_stops, stops_when_decided, stops_when_guilty, stops_when_innocent)
+ASKING_AGAIN: tuple[Strategy, ...] = (asks_again_when_undecided, asks_again_when_silent)
+DROPPING: tuple[Strategy, ...] = (drops_out_when_undecided, changes_dropouts)
+TURNING: tuple[Strategy, ...] = (turns_the_view, turns_when_guilty)
+CHARGING: tuple[Strategy, ...] = (large_steps_when_undecided, small_steps_when_undecided)
 
 
 class Transmit(Protocol):
@@ -290,7 +423,6 @@ def played(
 
     confidence: of both bounds together. transmit: the path that is played, by default the network's.
 
-    >>> from airpool_lab.audit.moves import stops_when_decided
     >>> from airpool.network import Claim, Slots
     >>> net = Network.uniform(num_devices=3, noise_std=0.6, dimension=1, slots=Slots(4))
     >>> found = played(net, Claim(), 0, stops_when_decided, runs=1000, seed=0)

@@ -2,15 +2,12 @@
 
 import json as json_text
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated
 
 import typer
 
 from airpool.cli import options as o
 from airpool.cli import output
-
-if TYPE_CHECKING:
-    from airpool.network import Network
 
 app = typer.Typer(add_completion=False)
 
@@ -40,6 +37,7 @@ def attack(
     Default network: the attacked model's number of devices and dimension, with equal weights. antipodal attacks no
     model and needs --devices or --network. docs/results/attacks.md explains all attacks and positions.
     """
+    from airpool import calibrate
     from airpool._support import files
     from airpool_lab.attacks.attack import ATTACKS, AttackSetting, attacked, options_of
     from airpool_lab.attacks.positions import position as place_named
@@ -47,7 +45,12 @@ def attack(
 
     place, own = place_named(position), options_of(name, _options(option or []))
     wanted.refuse_named_colluders()
-    net = _network(wanted, getattr(ATTACKS.get(name), "wanted", lambda _: {})(own), epsilon)
+    default: dict[str, int] = getattr(ATTACKS.get(name), "wanted", lambda _: {})(own)
+    net = wanted.network(**default)
+    if "dimension" in default:
+        wanted.check_dimension(net, default["dimension"], "the attacked codec")
+    if epsilon is not None:
+        net = calibrate(net, wanted.claim(), epsilon=epsilon)
     setting = AttackSetting(net, place, device, trials, seed, own, out, output.progress, wanted.claim())
     results = attacked(name, setting)
     shown = [each.to_json() for each in results]
@@ -75,14 +78,3 @@ def _options(given: list[str]) -> dict[str, str]:
         if not name or not sign:
             raise ValueError(f"--option {text!r} must be NAME=VALUE")
     return {name: value for name, _, value in pairs}
-
-
-def _network(wanted: o.NetworkOptions, default: dict[str, Any], epsilon: float | None) -> "Network":
-    net = wanted.network(**default)
-    if "dimension" in default:
-        wanted.check_dimension(net, default["dimension"], "the attacked codec")
-    if epsilon is None:
-        return net
-    from airpool import calibrate
-
-    return calibrate(net, wanted.claim(), epsilon=epsilon)

@@ -12,7 +12,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 from airpool.account import theorem1
 from airpool.account.calibration import calibrate
@@ -20,11 +20,9 @@ from airpool.account.guarantee import guarantee
 from airpool.account.lifetime import Lifetime, lifetime
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import held_out
+from airpool.models.pretrained import Pretrained
 from airpool.network import Channel, Claim, Neighbours, Network, Slots
 from airpool_lab.paper.formulas.theorem2 import TABLE_2, Printed
-
-if TYPE_CHECKING:
-    from airpool.models.pretrained import Pretrained
 
 Name = Literal["paper", "ours"]
 CODECS: dict[str, Name] = {"q16": "paper", "vote": "ours", "compact": "ours"}  # and the network of each
@@ -94,13 +92,13 @@ def network(name: Name, epsilon: float, *, dimension: int, slots: Slots = ONE_SL
     )
 
 
-def inferences(model: "Pretrained", *, trials: int, epsilons: Sequence[float] = EPSILONS) -> int:
+def inferences(model: Pretrained, *, trials: int, epsilons: Sequence[float] = EPSILONS) -> int:
     """The number of inferences that `comparison` makes."""
     return len(CODECS) * (len(epsilons) * trials + 1) * len(model.held_out("test"))
 
 
 def comparison(
-    model: "Pretrained",
+    model: Pretrained,
     *,
     trials: int,
     seed: int = 0,
@@ -164,13 +162,13 @@ def trials_of(trials: int) -> int:
     return max(2, trials // 5)
 
 
-def asked_inferences(model: "Pretrained", *, trials: int) -> int:
+def asked_inferences(model: Pretrained, *, trials: int) -> int:
     """The number of inferences that `until_sure` makes."""
     return len(ASKED) * trials_of(trials) * len(model.held_out("test"))
 
 
 def until_sure(
-    model: "Pretrained", *, trials: int, seed: int = 0, on_inferences: Callable[[int], None] = lambda _: None
+    model: Pretrained, *, trials: int, seed: int = 0, on_inferences: Callable[[int], None] = lambda _: None
 ) -> tuple[Spending, ...]:
     """Each way of asking, at the same cap, with our network's channel."""
 

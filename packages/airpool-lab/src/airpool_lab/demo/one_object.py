@@ -1,14 +1,14 @@
 """One of airpool's own objects through the private pipeline: mesh, twelve views, latents, channel, label."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import torch
 from torch import Tensor
 
 from airpool._support.brief import Brief
 from airpool.account.report import number
-from airpool.models.pretrained import infer
+from airpool.models.pretrained import Pretrained, infer
 from airpool.models.vision import shapes
 from airpool.models.vision.shapes import Shape
 from airpool.models.vision.views import Cameras, views
@@ -16,9 +16,6 @@ from airpool.network import Network
 from airpool.protocol.inference import Inference, Simulation, centralised
 from airpool.protocol.server import NO_ANSWER
 from airpool_lab.demo import comparison
-
-if TYPE_CHECKING:
-    from airpool.models.pretrained import Pretrained
 
 REPEATS = 1000
 
@@ -118,7 +115,7 @@ def find(name: str) -> Shape:
     raise ValueError(f"no object {name!r}: there are {labels}, and variants of each, such as {known[0].name}")
 
 
-def send(model: "Pretrained", shape: Shape, *, epsilon: float = 2.0, seed: int = 0) -> Sent:
+def send(model: Pretrained, shape: Shape, *, epsilon: float = 2.0, seed: int = 0) -> Sent:
     """A shape's twelve views through our network at a budget, as `airpool.infer` does it."""
     network = comparison.network("ours", epsilon, dimension=model.codec().dimension)
     seen = views([(shape.vertices, shape.faces)], Cameras(resolution=model.trunk.architecture.resolution))

@@ -9,6 +9,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 from numpy.typing import NDArray
+from torch import Tensor
+from torch.nn.functional import max_pool2d
 
 from airpool._support import files
 from airpool._support.figures import (
@@ -37,7 +39,6 @@ from airpool_lab.demo.tables import plain
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from torch import Tensor
 
 
 _DEFAULTS = "the paper's defaults: K = 12, C = 100, w = 1/12, p = 0.9, delta = 1e-5, r = 784"
@@ -111,7 +112,7 @@ def _accuracy(demo: Demo, svg: Path, about: str) -> Path:
     return svg
 
 
-def picture(view: "Tensor") -> bytes:
+def picture(view: Tensor) -> bytes:
     """A camera's view (2, H, H) as a PNG: the shading, on white."""
     from matplotlib.image import imsave
 
@@ -120,10 +121,8 @@ def picture(view: "Tensor") -> bytes:
     return buffer.getvalue()
 
 
-def _on_white(view: "Tensor") -> NDArray[np.float32]:
+def _on_white(view: Tensor) -> NDArray[np.float32]:
     """The shading (H, H); white where there is nothing. Depth tells how much of a pixel on the outline is covered."""
-    from torch.nn.functional import max_pool2d
-
     shading, depth = view
     farthest, nearest = -max_pool2d(-depth[None], 3, 1, 1)[0], max_pool2d(depth[None], 3, 1, 1)[0]
     covered = (depth / nearest.clamp(min=1e-6)).where(farthest == 0, 1.0)

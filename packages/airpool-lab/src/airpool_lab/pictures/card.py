@@ -1,6 +1,5 @@
 """The card of a model of cameras: a page of Markdown, the same as JSON, and the figure of its confusions."""
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -24,11 +23,6 @@ def cell(value: dict[str, Any] | None) -> str:
         return ""
     numbers = [value["mean"]] + ([] if value["std"] is None else [value["std"]])
     return " ± ".join(f"{each:.3f}".removeprefix("0") for each in numbers)
-
-
-def as_json(record: Mapping[str, Any]) -> str:
-    lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in record.items()]
-    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def header(record: Mapping[str, Any]) -> list[str]:

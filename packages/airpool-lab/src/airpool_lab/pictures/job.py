@@ -14,7 +14,6 @@ kept that was fitted to three fifths of the objects, and its accuracy is that on
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from statistics import fmean, stdev
 from typing import Any
 
 import numpy as np
@@ -44,6 +43,7 @@ from airpool.models.sensors.fitting import FitRecipe, Names, class_of, dealt, de
 from airpool.network import Network
 from airpool_lab.pictures import card
 from airpool_lab.pictures.card import NO_NOISE
+from airpool_lab.training.card import as_json, spread
 
 CODECS = ("vote", "compact")
 BUDGETS = (0.5, 1.0, 2.0, 4.0, 8.0)
@@ -93,12 +93,8 @@ def measured(
 
 def table(found: Sequence[CameraAccuracy]) -> dict[str, dict[str, dict[str, Any]]]:
     """Mean and, over several folds, standard deviation of every row and column."""
-
-    def spread(row: str, column: str) -> dict[str, Any]:
-        each = [one.rows[row][column] for one in found]
-        return {"mean": fmean(each), "std": stdev(each) if len(each) > 1 else None, "each": each}
-
-    return {row: {column: spread(row, column) for column in found[0].rows[row]} for row in found[0].rows}
+    rows = found[0].rows
+    return {row: {column: spread([one.rows[row][column] for one in found]) for column in rows[row]} for row in rows}
 
 
 @torch.no_grad()
@@ -157,10 +153,12 @@ def make(pictures: Pictures, job: CameraJob, *, source: str) -> tuple[dict[str, 
     job.out.parent.mkdir(parents=True, exist_ok=True)
     trunk = trunks.shipped()
     found = fitting.seen(pictures, trunk, cache=job.out.with_suffix(".features"), progress=job.progress)
-    parts, results, model = (_folds if job.folds else _single)(found, trunk, job)
+    parts, splits = _splits(found.pictures, job)
+    fits = [_fitted(found, trunk, split, job) for split in splits]
+    results, model = [accuracy for _, accuracy in fits if accuracy is not None], fits[-1][0]
     model.save(job.out)
     record = _record(found.pictures, model, results, job, source)
-    files.write(beside[0], card.as_json(record))
+    files.write(beside[0], as_json(record))
     files.write(beside[1], card.markdown(record, picture=beside[2].name))
     card.draw(record, *beside[2:])
     names = {"object": found.pictures.objects, "class": found.pictures.labels, "group": found.pictures.groups}
@@ -168,25 +166,17 @@ def make(pictures: Pictures, job: CameraJob, *, source: str) -> tuple[dict[str, 
     return record, [job.out, *beside, listed]
 
 
-def _single(
-    found: PictureFeatures, trunk: ImageTrunk, job: CameraJob
-) -> tuple[list[str], list[CameraAccuracy], Fitted]:
-    split = _split(found, job.recipe.seed)
-    model = _fitted(found, trunk, split, job)
-    return split.tolist(), [_measured(model, found, split, job)] if "test" in split else [], model
-
-
-def _folds(found: PictureFeatures, trunk: ImageTrunk, job: CameraJob) -> tuple[list[str], list[CameraAccuracy], Fitted]:
-    labels, group = _numbers(found)
-    require_enough(found.pictures.labels, found.pictures.groups, job.folds)
-    fold = dealt(labels, group, [str(each) for each in range(job.folds)], seed=job.recipe.seed)
-    results = []
-    for each in range(job.folds):
-        split = _aside(labels, group, test=fold == str(each), seed=job.recipe.seed)
-        model = _fitted(found, trunk, split, job)
-        results.append(_measured(model, found, split, job))
-    everything = _aside(labels, group, test=np.zeros(len(labels), bool), seed=job.recipe.seed)
-    return [f"fold {each}" for each in fold.tolist()], results, _fitted(found, trunk, everything, job)
+def _splits(pictures: Pictures, job: CameraJob) -> tuple[list[str], list[Names]]:
+    """The part of every object, for the list; and the splits to fit to, the last for the model that is kept."""
+    count, seed = len(pictures.objects), job.recipe.seed
+    labels, group = class_of(pictures.labels, count)[1], group_of(pictures.groups, count)
+    if not job.folds:
+        split = dealt_out(labels, group, pictures.split, seed=seed)
+        return split.tolist(), [split]
+    require_enough(pictures.labels, pictures.groups, job.folds)
+    fold = dealt(labels, group, [str(each) for each in range(job.folds)], seed=seed)
+    tests = [*(fold == str(each) for each in range(job.folds)), np.zeros(count, bool)]
+    return [f"fold {each}" for each in fold.tolist()], [_aside(labels, group, test=test, seed=seed) for test in tests]
 
 
 def _aside(labels: NDArray[np.int64], group: NDArray[np.int64], *, test: NDArray[np.bool_], seed: int) -> Names:
@@ -199,33 +189,19 @@ def _aside(labels: NDArray[np.int64], group: NDArray[np.int64], *, test: NDArray
     return split
 
 
-def _split(found: PictureFeatures, seed: int) -> Names:
-    labels, group = _numbers(found)
-    return dealt_out(labels, group, found.pictures.split, seed=seed)
-
-
-def _numbers(found: PictureFeatures) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    count = len(found.pictures.objects)
-    return class_of(found.pictures.labels, count)[1], group_of(found.pictures.groups, count)
-
-
-def _fitted(found: PictureFeatures, trunk: ImageTrunk, split: Names, job: CameraJob) -> Fitted:
+def _fitted(
+    found: PictureFeatures, trunk: ImageTrunk, split: Names, job: CameraJob
+) -> tuple[Fitted, CameraAccuracy | None]:
+    """The model of a split, and its accuracy on the test objects, if there are any."""
+    present, name, budgets = found.present[split == "test"], job.out.stem, job.budgets
     if job.tune is not None:
         trunk, found = job.tune(found, split == "train", split == "validation")
-    return fitting.fitted(
-        found,
-        trunk,
-        split=split,
-        epsilon=job.budgets,
-        recipe=job.recipe,
-        name=job.out.stem,
-        progress=job.progress,
+    model = fitting.fitted(
+        found, trunk, split=split, epsilon=budgets, recipe=job.recipe, name=name, progress=job.progress
     )
-
-
-def _measured(model: Fitted, found: PictureFeatures, split: Names, job: CameraJob) -> CameraAccuracy:
-    present = found.present[split == "test"]
-    return measured(model, present, budgets=job.budgets, trials=job.trials, seed=job.recipe.seed)
+    if not len(present):
+        return model, None
+    return model, measured(model, present, budgets=budgets, trials=job.trials, seed=job.recipe.seed)
 
 
 def _record(

@@ -76,7 +76,7 @@ def card(
         "architecture": dict(architecture) if architecture else None,
         "recipe": {key: value for key, value in recipe.items() if key != "seed"},
         "seeds": [run["seed"] for run in runs],
-        "validation": _spread([run.get("validation") for run in runs]),
+        "validation": spread([run.get("validation") for run in runs]),
         "test": _summary(tests) if len(tests) == len(runs) else None,
         "trunk": dict(trunk) if trunk else None,
         "calibration": dict(calibration) if calibration else None,
@@ -87,11 +87,16 @@ def card(
 
 def write(path: Path, card: Mapping[str, Any]) -> tuple[Path, Path]:
     """Writes the card as PATH.json and as PATH.md; returns both paths."""
-    lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in card.items()]
     json_file, md_file = (path.with_name(path.name + suffix) for suffix in (".json", ".md"))
-    files.write(json_file, "{\n" + ",\n".join(lines) + "\n}\n")
+    files.write(json_file, as_json(card))
     files.write(md_file, markdown(card))
     return json_file, md_file
+
+
+def as_json(card: Mapping[str, Any]) -> str:
+    """The card as JSON, a line for each entry."""
+    lines = [f"{json.dumps(key)}: {json.dumps(value, ensure_ascii=False)}" for key, value in card.items()]
+    return "{\n" + ",\n".join(lines) + "\n}\n"
 
 
 def markdown(card: Mapping[str, Any]) -> str:
@@ -159,9 +164,9 @@ def _context(card: Mapping[str, Any]) -> dict[str, Any]:
 
 def _over_runs(seen: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Accuracy of one network over the runs; the deviation of a single run is that over its trials."""
-    spread = _spread([each["accuracy_mean"] for each in seen])
-    std = spread["std"] if len(seen) > 1 else seen[0]["accuracy_std"]
-    return {"mean": spread["mean"], "std": std, "class_mean": fmean(each["class_mean"] for each in seen)}
+    found = spread([each["accuracy_mean"] for each in seen])
+    std = found["std"] if len(seen) > 1 else seen[0]["accuracy_std"]
+    return {"mean": found["mean"], "std": std, "class_mean": fmean(each["class_mean"] for each in seen)}
 
 
 def _accuracy(confusion: Tensor) -> dict[str, Any]:
@@ -178,12 +183,12 @@ def _summary(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     """Summary of one test set, over the runs."""
 
     def spreads(each: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-        return {key: _spread([test[key] for test in each]) for key in ("instance", "class_mean")}
+        return {key: spread([test[key] for test in each]) for key in ("instance", "class_mean")}
 
     first, unseen = tests[0], [test["without_duplicates"] for test in tests]
     per_class = {}
     for name, row in first["per_class"].items():
-        mean = _spread([test["per_class"][name]["accuracy"] for test in tests])["mean"]
+        mean = spread([test["per_class"][name]["accuracy"] for test in tests])["mean"]
         per_class[name] = {"objects": row["objects"], "accuracy": mean}
     return {
         "objects": first["objects"],
@@ -194,7 +199,7 @@ def _summary(tests: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
     }
 
 
-def _spread(values: Sequence[float | None]) -> dict[str, Any]:
+def spread(values: Sequence[float | None]) -> dict[str, Any]:
     """Mean and sample standard deviation; None where there is nothing, or one value only."""
     there = [value for value in values if value is not None]
     return {

@@ -6,7 +6,6 @@ A plan says what made a file; files that are there are compared with it, and onl
 import json
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
-from pathlib import Path
 from typing import Any
 
 import torch
@@ -31,46 +30,6 @@ from airpool.protocol.inference import Baseline
 from airpool_lab.training.work import Made, StoredTrunk
 from airpool_lab.vision import runs
 from airpool_lab.vision.cad import Split
-
-
-@dataclass(frozen=True, eq=False)
-class CodecPlan:
-    """Inputs that determine codecs, besides their recipes. data: `runs.Source.record`; trunk: SHA-256 of its files."""
-
-    data: Mapping[str, Any]
-    trunk: Mapping[str, str]
-    shape: CodecShape
-    settings: Sequence[Setting]
-    claim: Claim
-
-    def record(self, recipe: CodecRecipe) -> dict[str, Any]:
-        """The plan of one codec as JSON returns it."""
-        plan = {"data": self.data, "trunk": self.trunk, "codec": asdict(self.shape)}
-        network = _record([each.network for each in self.settings])
-        return json.loads(
-            json.dumps({**plan, "network": network, "claim": asdict(self.claim), "recipe": asdict(recipe)})
-        )
-
-
-def trained(
-    plan: CodecPlan,
-    files: Mapping[Path, CodecRecipe],
-    features: Callable[[], tuple[Tensor, Tensor]],
-    progress: Progress = silent,
-) -> None:
-    """Trains the codecs whose files do not exist; those that do must have been made by the same plan.
-
-    features: gives features (N, K, d) and labels (N,), asked for where something is to be trained.
-    """
-    for file, recipe in files.items():  # all are checked before any work
-        if file.exists():
-            runs.compare(file, codecs.load(file)[1], plan.record(recipe))
-    for file, recipe in files.items():
-        if not file.exists():
-            shown = features()
-            with progress(f"training {file.stem}", recipe.epochs) as advance:
-                codec = codec_training.fit(recipe, plan.shape, *shown, settings=plan.settings, on_epochs=advance)
-            codecs.save(file, codec, {**plan.record(recipe), "seed": recipe.seed})
 
 
 def described(net: Network, claim: Claim) -> str:
@@ -180,9 +139,19 @@ def make(trunk: StoredTrunk, name: str, settings: CodecSettings, *, seeds: Seque
     def features(which: Split) -> tuple[Tensor, Tensor]:
         return trunk.features(which, "codec", whole=shape.kind == "map")
 
-    plan = CodecPlan(source.record(), hashes, shape, settings.networks, settings.claim)
     files = {work.file(f"{name}-{seed}"): replace(settings.recipe, seed=seed) for seed in seeds}
-    trained(plan, files, lambda: features("train"), work.job.progress)
+    made_from = {"data": source.record(), "trunk": hashes, "codec": asdict(shape)}
+    made_from |= {"network": _record([each.network for each in settings.networks]), "claim": asdict(settings.claim)}
+    plans = {file: json.loads(json.dumps({**made_from, "recipe": asdict(each)})) for file, each in files.items()}
+    for file, plan in plans.items():  # all are checked before any work
+        if file.exists():
+            runs.compare(file, codecs.load(file)[1], plan)
+    for file, recipe in files.items():
+        if not file.exists():
+            shown = features("train")
+            with work.job.progress(f"training {file.stem}", recipe.epochs) as advance:
+                codec = codec_training.fit(recipe, shape, *shown, settings=settings.networks, on_epochs=advance)
+            codecs.save(file, codec, {**plans[file], "seed": recipe.seed})
 
     reports = [guarantee(each.network, settings.claim) for each in settings.networks]
     splits = {"validation": features("validation"), "test": features("test") if work.job.test else None}

@@ -33,7 +33,7 @@ class Splits:
     extra_views: int = 0
     torch_device: torch.device | str = "cpu"
     progress: Progress = silent
-    _images: dict[Split, Images | None] = field(default_factory=dict)
+    _images: dict[Split, Images] = field(default_factory=dict)
     _features: dict[tuple[MVCNN, Split, bool], Tensor] = field(default_factory=dict)
 
     def require(self, which: Split, what: str) -> None:
@@ -43,21 +43,17 @@ class Splits:
 
     def images(self, which: Split) -> Images | None:
         """Views of a split: of the cameras, then the extra ones. None for a split without objects."""
-        if which not in self._images:
-            total, extra = len(self.source.rows[which]), self.extra_views if which == "train" else 0
+        total, extra = len(self.source.rows[which]), self.extra_views if which == "train" else 0
+        if total and which not in self._images:
             with self.progress(f"rendering {which}", total) as advance:
-                self._images[which] = (
-                    self.source.images(
-                        which,
-                        resolution=self.resolution,
-                        extra_views=extra,
-                        torch_device=self.torch_device,
-                        on_objects=advance,
-                    )
-                    if total
-                    else None
+                self._images[which] = self.source.images(
+                    which,
+                    resolution=self.resolution,
+                    extra_views=extra,
+                    torch_device=self.torch_device,
+                    on_objects=advance,
                 )
-        return self._images[which]
+        return self._images.get(which)
 
     def features(self, model: MVCNN, which: Split, what: str, *, whole: bool = False) -> tuple[Tensor, Tensor]:
         """Features of the cameras' views, on which `what` depends, and labels (N,): averages (N, 12, F) of the maps.

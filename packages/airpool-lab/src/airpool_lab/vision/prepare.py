@@ -160,7 +160,8 @@ def gridded(mesh: meshes.Mesh, *, faces: int = FACES) -> tuple[NDArray[np.int32]
     points, corners = points[used] - points[used].min(0), corners.reshape(-1, 3)
     points = points / points.max()
     if len(corners) > faces:
-        points, corners = _simplified(points, corners, faces)
+        library = extras.load("fast_simplification", "simplifying meshes")  # by quadric error
+        points, corners = library.simplify(points.astype(np.float32), corners.astype(np.int32), target_count=faces)
     cells = np.rint(points.clip(0, 1) * (cad.GRID - 1)).astype(np.int32)
     cells, merged = np.unique(cells, axis=0, return_inverse=True)
     corners = merged.reshape(-1)[corners]
@@ -174,14 +175,6 @@ def gridded(mesh: meshes.Mesh, *, faces: int = FACES) -> tuple[NDArray[np.int32]
     if len(used) > np.iinfo(np.int16).max:
         raise meshes.MeshError(f"{len(used)} vertices are left after simplification; at most 32767 can be packed")
     return cells[used], corners.astype(np.int32)
-
-
-def _simplified(
-    points: NDArray[np.float64], faces: NDArray[np.integer], count: int
-) -> tuple[NDArray[np.floating], NDArray[np.integer]]:
-    """The same shape with about `count` faces, by quadric error."""
-    library = extras.load("fast_simplification", "simplifying meshes")
-    return library.simplify(points.astype(np.float32), faces.astype(np.int32), target_count=count)
 
 
 def _assemble(chunks: Mapping[Path, list[Entry]], out: Path) -> list[str]:

@@ -128,7 +128,8 @@ def _round(layer: nn.Conv2d, low: Tensor, high: Tensor, moments: Tensor | None) 
     smallest = min(float(low.min()), 0.0)
     step = (max(float(high.max()), 0.0) - smallest) / 255 or 1.0
     layer.register_forward_pre_hook(partial(_rounded, step, round(-smallest / step), shares))
-    most = _most(layer)
+    alone = layer.groups == layer.in_channels == layer.out_channels
+    most = _LARGEST_ALONE if alone else _LARGEST_WEIGHT
     scale = layer.weight.flatten(1).abs().amax(1).clamp(min=1e-12) / most
     if moments is not None:
         weight, scale = _best(layer.weight, scale, moments, most)
@@ -144,11 +145,6 @@ def _shares(low: Tensor, high: Tensor) -> Tensor:
     """
     reach = torch.maximum(low.abs(), high.abs())
     return (reach / reach.max()).clamp(min=1e-3) ** _EVENED
-
-
-def _most(layer: nn.Conv2d) -> int:
-    """The largest whole number that a weight may be."""
-    return _LARGEST_ALONE if layer.groups == layer.in_channels == layer.out_channels else _LARGEST_WEIGHT
 
 
 def _moments(layer: nn.Conv2d, inputs: Tensor) -> Tensor | None:

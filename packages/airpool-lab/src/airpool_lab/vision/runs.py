@@ -26,7 +26,7 @@ from airpool_lab.training import card
 from airpool_lab.vision import cad
 from airpool_lab.vision.cad import SPLITS, Meshes, Split
 from airpool_lab.vision.renders import renders
-from airpool_lab.vision.training import TrainingSession, TrunkRecipe, accuracy, predictions, train
+from airpool_lab.vision.training import TrunkRecipe, accuracy, predictions, train
 
 _BATCH = 16  # objects at a time, twelve views each
 _MODELNET = "01c00a495697f2a2"  # of the names of ModelNet40's classes
@@ -168,8 +168,16 @@ def make(
         if not begun.exists():  # a checkpoint of an unknown plan
             checkpoint.unlink(missing_ok=True)
         files.write(begun, json.dumps(plan.record()))
-        session, start = TrainingSession(checkpoint, seconds, log), plan.start()
-        trained = train(plan.recipe, plan.architecture, images, imagenet=start, validation=validation, session=session)
+        trained = train(
+            plan.recipe,
+            plan.architecture,
+            images,
+            imagenet=plan.start(),
+            validation=validation,
+            checkpoint=checkpoint,
+            seconds=seconds,
+            log=log,
+        )
         if not trained.finished:
             return False
         about = {**plan.record(), "seed": plan.recipe.seed, "history": list(trained.history)}

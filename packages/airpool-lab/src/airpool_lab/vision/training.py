@@ -155,16 +155,6 @@ class Trained:
         return len(self.history) >= self.recipe.epochs
 
 
-@dataclass(frozen=True)
-class TrainingSession:
-    """One process that trains. checkpoint: where it exists, training resumes from it. seconds: ends after the epoch in
-    which they are over. log: called with a line for each epoch."""
-
-    checkpoint: Path | None = None
-    seconds: float = float("inf")
-    log: Callable[[str], None] = lambda _: None
-
-
 def train(
     recipe: TrunkRecipe,
     architecture: Architecture,
@@ -172,12 +162,15 @@ def train(
     *,
     imagenet: Mapping[str, Tensor] | None = None,
     validation: Images | None = None,
-    session: TrainingSession = TrainingSession(),  # noqa: B008
+    checkpoint: Path | None = None,
+    seconds: float = float("inf"),
+    log: Callable[[str], None] = lambda _: None,
 ) -> Trained:
     """An MVCNN trained by the recipe, from random weights or, of Lite, from ImageNet's.
 
     images: the cameras' views, then `extra_views` more; view c shows side c mod K. Once a minute and at the end a
-    checkpoint is written and validation measured.
+    checkpoint is written and validation measured. checkpoint: where it exists, training resumes from it. seconds: ends
+    after the epoch in which they are over. log: called with a line for each epoch.
 
     Holds for: the same recipe, data, torch and kind of device give the same objects and views; floating point sums on
     CUDA may still differ in their last bits.
@@ -209,7 +202,6 @@ def train(
         _follow(average, model, min(recipe.average, (step + 1) / (step + 10)))
 
     history: list[dict[str, float]] = []
-    checkpoint, log = session.checkpoint, session.log
     if checkpoint is not None and checkpoint.exists():
         history = loop.load(checkpoint, recipe, parts, optimizer)
         log(f"resumed after epoch {len(history)}")
@@ -217,7 +209,7 @@ def train(
     for mean_loss in loop.epochs(recipe, optimizer, batches, loss, start=len(history), after_step=follow):
         now = time.perf_counter()
         history.append({"epoch": len(history) + 1, "loss": mean_loss, "seconds": now - start})
-        ends = len(history) == recipe.epochs or now - begin > session.seconds
+        ends = len(history) == recipe.epochs or now - begin > seconds
         if ends or now - saved > CHECKPOINT_SECONDS:
             if validation is not None:
                 history[-1]["validation"] = accuracy(average, validation)
@@ -327,19 +319,13 @@ def _follow(average: nn.Module, model: nn.Module, decay: float) -> None:
 @torch.no_grad()
 def predictions(model: MVCNN, images: Images, *, batch: int = 64, single: bool = False) -> Tensor:
     """Logits (N, classes) from all views, in eval mode; of each view alone, (N, K, classes), if `single`."""
-    out = []
+    out, was_training = [], model.classifier.training
     for maps in spatial(model.features, images, batch=batch):
         pooled = maps.flatten(0, 1) if single else pool_views(maps, pooling=model.architecture.pooling)
-        logits = _evaluated(model.classifier, pooled)
+        logits = model.classifier.eval()(pooled)
+        model.classifier.train(was_training)
         out.append(logits.unflatten(0, maps.shape[:2]) if single else logits)
     return torch.cat(out)
-
-
-def _evaluated(module: nn.Module, inputs: Tensor) -> Tensor:
-    was_training = module.training
-    out = module.eval()(inputs)
-    module.train(was_training)
-    return out
 
 
 def accuracy(model: MVCNN, images: Images, *, batch: int = 64) -> float:

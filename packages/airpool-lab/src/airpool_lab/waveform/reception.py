@@ -1,7 +1,7 @@
 """Inferences over the waveform: the devices' signals as OFDM frames, through every impairment, back to ẑ.
 
 The devices are those of simulation.py (clip, weight, noise, participation); fading and power control are the
-waveform's. In `receive_waveform` noise comes from the generator that is passed in and gives no privacy; `live_frame` is
+waveform's. In `Waveform.receive` noise comes from the generator that is passed in and gives no privacy; `live_frame` is
 that of a real device. ε of all samples is against an adversary that keeps every one (docs/howto/radio.md).
 """
 
@@ -42,9 +42,44 @@ class Waveform:
     frame: Frame = field(default_factory=Frame)
     impairments: Impairments = field(default_factory=Impairments)
 
-    def receive(self, latents: Floats, network: Network, *, rng: np.random.Generator, trials: int) -> "Arrived":
-        """Reception of latents (n, K, r) over this waveform."""
-        return receive_waveform(latents, network, rng=rng, waveform=self, trials=trials)
+    def receive(self, latents: Floats, network: Network, *, rng: np.random.Generator, trials: int = 1) -> "Arrived":
+        """Reception of latents (n, K, r) over this waveform, `trials` times each.
+
+        Its channel takes the place of the network's, of which the receiver's noise alone is left: per sample, and over
+        γ = 1.
+        """
+        require_plain(network)
+        plain = replace(evened(network), channel=Channel(gamma=ALWAYS_STRONG))
+        got = receive(_filled(latents, network), plain, rng=rng, trials=trials, path="full")
+        assert got.signals is not None
+        n, t, k, _ = got.signals.shape
+        on = (got.alignment != 0).reshape(n * t, k, 1)
+        symbols = pack(got.signals).reshape(n * t, k, -1) * on
+        parts = [
+            self._arrived(symbols[i : i + _TOGETHER], on[i : i + _TOGETHER], network, rng)
+            for i in range(0, n * t, _TOGETHER)
+        ]
+        estimate, energy, clipped = (np.concatenate(each).reshape(n, t, -1) for each in zip(*parts, strict=True))
+        return Arrived(estimate, on.reshape(n, t, k), energy[..., 0], clipped)
+
+    def _arrived(
+        self, symbols: Symbols, on: NDArray[np.bool_], network: Network, rng: np.random.Generator
+    ) -> tuple[Floats, Floats, NDArray[np.bool_]]:
+        """Estimates (n, r), energy (n,) and what was clipped (n, K), of symbols (n, K, c)."""
+        frame, shape = self.frame, symbols.shape[:2]
+        link = uplink(shape, symbols.shape[-1], frame, self.impairments, rng)
+        guard_noise = None
+        if frame.guard:
+            std = np.array(network.devices.column("noise_std"))[:, None]
+            normals = rng.standard_normal((2, *shape, 2 * frame.guard))
+            guard_noise = (normals[0] + 1j * normals[1]) * std * on
+        sent, clipped = link.sent(symbols, guard_noise)
+        samples = link.arriving(sent).sum(axis=-2)
+        if network.channel.noise_std:
+            normals = rng.standard_normal((2, *samples.shape))
+            samples = samples + network.channel.noise_std * (normals[0] + 1j * normals[1])
+        energy = np.sum(sent.real**2 + sent.imag**2, axis=(-2, -1))
+        return unpack(link.received(samples), network.dimension), energy, clipped
 
     def report(self, network: Network, claim: Claim = Claim()) -> PrivacyReport:
         """Leakage of the samples."""
@@ -62,50 +97,6 @@ class Arrived:
     transmitting: NDArray[np.bool_]
     energy: Floats
     clipped: NDArray[np.bool_]
-
-
-def receive_waveform(
-    latents: Floats, network: Network, *, rng: np.random.Generator, waveform: Waveform | None = None, trials: int = 1
-) -> Arrived:
-    """Reception of latents (n, K, r) over the waveform, `trials` times each.
-
-    The waveform's channel takes the place of the network's, of which the receiver's noise alone is left: per sample,
-    and over γ = 1.
-    """
-    require_plain(network)
-    waveform, even = waveform or Waveform(), evened(network)
-    plain = replace(even, channel=Channel(gamma=ALWAYS_STRONG))
-    got = receive(_filled(latents, network), plain, rng=rng, trials=trials, path="full")
-    assert got.signals is not None
-    n, t, k, _ = got.signals.shape
-    on = (got.alignment != 0).reshape(n * t, k, 1)
-    symbols = pack(got.signals).reshape(n * t, k, -1) * on
-    parts = [
-        _arrived(symbols[i : i + _TOGETHER], on[i : i + _TOGETHER], network, waveform, rng)
-        for i in range(0, n * t, _TOGETHER)
-    ]
-    estimate, energy, clipped = (np.concatenate(each).reshape(n, t, -1) for each in zip(*parts, strict=True))
-    return Arrived(estimate, on.reshape(n, t, k), energy[..., 0], clipped)
-
-
-def _arrived(
-    symbols: Symbols, on: NDArray[np.bool_], network: Network, waveform: Waveform, rng: np.random.Generator
-) -> tuple[Floats, Floats, NDArray[np.bool_]]:
-    """Estimates (n, r), energy (n,) and what was clipped (n, K), of symbols (n, K, c)."""
-    frame, shape = waveform.frame, symbols.shape[:2]
-    link = uplink(shape, symbols.shape[-1], frame, waveform.impairments, rng)
-    guard_noise = None
-    if frame.guard:
-        std = np.array(network.devices.column("noise_std"))[:, None]
-        normals = rng.standard_normal((2, *shape, 2 * frame.guard))
-        guard_noise = (normals[0] + 1j * normals[1]) * std * on
-    sent, clipped = link.sent(symbols, guard_noise)
-    samples = link.arriving(sent).sum(axis=-2)
-    if network.channel.noise_std:
-        normals = rng.standard_normal((2, *samples.shape))
-        samples = samples + network.channel.noise_std * (normals[0] + 1j * normals[1])
-    energy = np.sum(sent.real**2 + sent.imag**2, axis=(-2, -1))
-    return unpack(link.received(samples), network.dimension), energy, clipped
 
 
 def evened(network: Network) -> Network:
@@ -138,7 +129,7 @@ def require_plain(network: Network) -> None:
 
 
 def waveform_report(network: Network, waveform: Waveform, claim: Claim = Claim()) -> PrivacyReport:
-    """Leakage of `receive_waveform` to an adversary that keeps every sample.
+    """Leakage of `Waveform.receive` to an adversary that keeps every sample.
 
     Without impairments the samples are a function of the symbols' sum, and the report is that of symbols. With any,
     a device may be received by itself, if only for a sample: what is proven for every draw of them is that all are.
@@ -212,7 +203,10 @@ def leverages(maps: Sequence[Matrix], noises: Sequence[Matrix], *, receiver: flo
 def sample_maps(link: Uplink, device: int, run: int = 0) -> tuple[Matrix, Matrix]:
     """A of one device, from its symbols to all received samples, (samples, c), and the same from its guards."""
     c, guard = link.symbols, 2 * link.frame.guard
-    one = Uplink(link.frame, _of(link.paths, run, device), link.estimate[run, device], link.margin)
+    at, all_paths = (run, device), link.paths
+    phase = None if all_paths.phase is None else all_paths.phase[at]
+    paths = Paths(all_paths.taps[at], all_paths.timing[at], all_paths.carrier[at], phase)
+    one = Uplink(link.frame, paths, link.estimate[at], link.margin)
     symbols = np.concatenate([np.eye(c), np.zeros((guard, c))]).astype(np.complex128)
     noise = np.concatenate([np.zeros((c, guard)), np.eye(guard)]).astype(np.complex128)
     columns = one.samples(symbols, noise if guard else None).T
@@ -260,8 +254,3 @@ def why_local(network: Network, link: Uplink, claim: Claim = Claim()) -> str | N
     if np.isfinite(link.limit):
         return "an amplifier that clips is not linear, and how often it does so depends on the features"
     return None
-
-
-def _of(paths: Paths, run: int, device: int) -> Paths:
-    phase = None if paths.phase is None else paths.phase[run, device]
-    return Paths(paths.taps[run, device], paths.timing[run, device], paths.carrier[run, device], phase)

@@ -8,7 +8,6 @@ Offsets are in samples (early < 0), carrier offsets in subcarrier spacings.
 """
 
 from dataclasses import dataclass
-from typing import Self
 
 import numpy as np
 from numpy.typing import NDArray
@@ -29,11 +28,6 @@ class Paths:
     timing: Floats
     carrier: Floats
     phase: Floats | None = None
-
-    @classmethod
-    def ideal(cls, num_devices: int) -> Self:
-        """One tap of 1, on time and on frequency."""
-        return cls(np.ones((num_devices, 1), dtype=np.complex128), np.zeros(num_devices), np.zeros(num_devices))
 
 
 def multipath(shape: tuple[int, ...], *, num_taps: int, decay: float, rng: np.random.Generator) -> Symbols:

@@ -39,7 +39,12 @@ def audit(
         raise ValueError(f"--confidence {confidence:g} must be > 0 and < 1")
     if end not in ("high", "low"):
         raise ValueError(f"--score-end {end!r} must be high or low")
-    net, claim = wanted.network(**_shape(model)), wanted.claim()
+    shape: dict[str, int] = {}
+    if model is not None:
+        from airpool.models.pretrained import load
+
+        shape = load(model).wanted()
+    net, claim = wanted.network(**shape), wanted.claim()
     chosen = _devices(device, net.devices.count)
     found = examined(
         net,
@@ -78,15 +83,6 @@ def audit(
         output.say_written({f"Picture of device {drawn}" if len(chosen) > 1 else "Picture": plot})
     if found.violated:
         raise typer.Exit(1)
-
-
-def _shape(model: str | None) -> dict[str, int]:
-    """Devices and dimension of a model."""
-    if model is None:
-        return {}
-    from airpool.models.pretrained import load
-
-    return load(model).wanted()
 
 
 def _devices(text: str | None, count: int) -> list[int] | None:

@@ -1,16 +1,14 @@
 """`airpool calibrate`: the network that meets a target ε, or target odds."""
 
 from dataclasses import replace
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import Annotated, Any
 
 import typer
 
 from airpool.cli import options as o
 from airpool.cli.epsilon import event_of, quick, show
 from airpool.cli.output import progress, say_written
-
-if TYPE_CHECKING:
-    from airpool.network import Network
+from airpool.network import Claim
 
 app = typer.Typer(add_completion=False)
 
@@ -47,14 +45,17 @@ def calibrate(
     quick()
     from airpool.account.calibration import calibrate as calibrated
     from airpool.account.guarantee import guarantee
-    from airpool.network import Claim
     from airpool.network import file as network_file
+    from airpool.protocol.traffic import require_limits
 
     turned: Any = adjust
     event = event_of(per_event, stay, every)
     if event is not None:
         wanted.refuse(("inferences",), "--per-event says how many inferences share the ε")
-    net = _runnable(wanted.network())
+    net = wanted.network()
+    if net.channel.rules.majority:  # a secure sum of another size would be calibrated in vain
+        count = net.devices.count
+        require_limits(count, count - net.dropouts, net.colluders, net.slots.count)
     claim = wanted.claim(live=live, credit_channel_noise=credit_channel_noise, per_event=event)
     if claim.per_event is not None and adjust == "inferences":
         raise ValueError("--adjust inferences finds how many inferences share the ε: leave out --per-event and --stay")
@@ -78,13 +79,3 @@ def calibrate(
     show(report, columns, json=json, plot=plot)
     if not json:
         say_written({"Network file": out})
-
-
-def _runnable(net: "Network") -> "Network":
-    """The network, unless a secure sum has not as many devices, slots or colluders: it would be calibrated in vain."""
-    if net.channel.rules.majority:
-        from airpool.protocol.traffic import require_limits
-
-        count = net.devices.count
-        require_limits(count, count - net.dropouts, net.colluders, net.slots.count)
-    return net

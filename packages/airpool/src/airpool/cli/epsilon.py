@@ -12,11 +12,11 @@ import typer
 from airpool._support.version import __version__
 from airpool.cli import options as o
 from airpool.cli.output import print_json, progress, say_written
+from airpool.network import Claim, Network
 
 if TYPE_CHECKING:
     from airpool.account.exchange import Exchange
     from airpool.account.guarantee import PrivacyReport
-    from airpool.network import Claim, Network
 
 app = typer.Typer(add_completion=False)
 
@@ -99,7 +99,7 @@ def event_of(per_event: int | None, stay: str | None, every: str | None) -> int 
 
 
 def over_time(
-    net: "Network", claim: "Claim", mean_slots: float | None, budget_epsilon: float | None
+    net: Network, claim: Claim, mean_slots: float | None, budget_epsilon: float | None
 ) -> tuple[dict[str, Any], list[str]]:
     """As data and as sentences: the ε that a mean number of slots would spend, and the slots that a budget allows."""
     from airpool._support.rounding import full, shown
@@ -151,7 +151,7 @@ def in_units(spent: "Exchange") -> tuple[dict[str, Any], str]:
     return data, f"For other accountants, worst device: μ = {mu} (GDP), ρ = {rho} (zCDP){loose}.{live}"
 
 
-def _show_odds(net: "Network", claim: "Claim", prior: float, *, json: bool) -> None:
+def _show_odds(net: Network, claim: Claim, prior: float, *, json: bool) -> None:
     """The odds of every device as JSON or as a table."""
     import numpy as np
     from rich.console import Console

@@ -10,10 +10,10 @@ import typer
 
 from airpool.cli import options as o
 from airpool.cli.output import file_to_write, print_json, print_table, progress, say_written
+from airpool.network import Claim, Network
 
 if TYPE_CHECKING:
     from airpool.evaluation.plan import LifePlan, Plan
-    from airpool.network import Claim, Network
 
 app = typer.Typer(add_completion=False)
 
@@ -65,9 +65,9 @@ def plan(
     if not net.scheme.sets_participation:
         wanted.refuse(("scheme",), "the plan decides it; a plug-in's is tried beside airpool's own")
     if budget_epsilon is not None:
-        found = _life(wanted, net, claim, known, budget_epsilon, cap=epsilon, accuracy=accuracy, seed=seed)
         if plot is not None:
             raise ValueError("--plot draws the frontier of --epsilon, which a budget has not: leave it out")
+        found = _life(wanted, net, claim, known, budget_epsilon, cap=epsilon, accuracy=accuracy, seed=seed)
         _finish_life(found, claim, model, out, json=json)
         return
     target: Any = net.devices.epsilon if epsilon is None and accuracy is None else epsilon
@@ -104,8 +104,8 @@ def _say_measure(model: str, out: Path | None, codec: str) -> None:
 
 def _life(
     wanted: o.NetworkOptions,
-    net: "Network",
-    claim: "Claim",
+    net: Network,
+    claim: Claim,
     model: Any,
     budget: float,
     *,
@@ -126,7 +126,7 @@ def _life(
         return life_plan(net, claim, model=model, wanted=goal, seed=seed, on_way=lambda: advance(1))
 
 
-def _finish_life(found: "LifePlan", claim: "Claim", model: str, out: Path | None, *, json: bool) -> None:
+def _finish_life(found: "LifePlan", claim: Claim, model: str, out: Path | None, *, json: bool) -> None:
     from airpool.evaluation.plan.lifetime import life_in_words, ways
     from airpool.network import file as network_file
 
@@ -142,7 +142,7 @@ def _finish_life(found: "LifePlan", claim: "Claim", model: str, out: Path | None
     _say_measure(model, out, best.option.candidate.codec)
 
 
-def _search(net: "Network", claim: "Claim", model: Any, target: Any, *, accuracy: float | None, seed: int) -> "Plan":
+def _search(net: Network, claim: Claim, model: Any, target: Any, *, accuracy: float | None, seed: int) -> "Plan":
     from airpool.evaluation.plan import fewest_devices, plan, smallest_epsilon
     from airpool.evaluation.plan.candidates import brought, candidates
 

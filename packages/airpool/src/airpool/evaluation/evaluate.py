@@ -102,7 +102,14 @@ class Evaluation(Brief):
         }
 
     def _repr_html_(self) -> str:
-        return html(self.record() | {"reasons": dict(self.report.reasons)})
+        record = self.record() | {"reasons": dict(self.report.reasons)}
+        drawn = [
+            notebook.Dot("accuracy, 95 % interval", self.accuracy_mean, f"{self.accuracy_mean:.4f}", self.accuracy_ci)
+        ]
+        if (vote := self.vote_accuracy) is not None:
+            drawn.append(notebook.Dot("vote, the same noise", vote, f"{vote:.4f}", colour=figures.GREY))
+        title = f"Accuracy of scheme {record['scheme']}, {record['access']} access"
+        return notebook.shown(title, notebook.dots(drawn, ends=(0.0, 1.0)), notebook.facts(facts(record).items()))
 
     def record(self) -> dict[str, Any]:
         """The evaluation as plain data; an infinite ε is the string "inf"."""
@@ -209,15 +216,16 @@ def evaluate(
             energy += float(got.energy.sum())
             for tell in (advance, on_inferences):
                 tell((rows.stop - rows.start) * count)
-    inferences = len(latents) * trials
+    inferences, rules = len(latents) * trials, sender.channel.rules
+    receptions = network.devices.count if rules.separate and baseline != "best-device" else 1
     return Evaluation(
         **_accuracy(right, targets.cpu()),
         **({} if vote is None else _against(right, vote_right)),
         no_answer=silent / inferences,
         mse=square / inferences,
         mse_error=float(away.std(correction=1)) / trials / len(away) ** 0.5 if len(away) > 1 else None,
-        energy=energy / inferences if sender.channel.rules.radio else 0.0,
-        channel_uses=_channel_uses(sender, baseline),
+        energy=energy / inferences if rules.radio else 0.0,
+        channel_uses=channel_uses(network.dimension, num_devices=receptions) if rules.radio else 0,
         slots=None
         if slots.count == 1
         else slot_use(
@@ -247,14 +255,6 @@ def _checked(model: Model | EncodedObjects, network: Network) -> EncodedObjects:
         if values is not None:
             require(name, values, "must be finite", ok=torch.isfinite)
     return objects
-
-
-def _channel_uses(network: Network, baseline: Baseline | None) -> int:
-    access = network.channel.rules
-    if not access.radio:
-        return 0
-    alone = access.separate and baseline != "best-device"
-    return channel_uses(network.dimension, num_devices=network.devices.count if alone else 1)
 
 
 def _accuracy(right: Tensor, targets: Tensor) -> dict[str, Any]:
@@ -312,16 +312,6 @@ def facts(record: Mapping[str, Any]) -> dict[str, str]:
         beside = f"{record['vote_accuracy']:.4f} on the same noise; difference {record['against_vote']:+z.4f}{error}"
         rows = {"accuracy": rows.pop("accuracy"), "accuracy of the vote": beside, **rows}
     return rows
-
-
-def html(record: Mapping[str, Any]) -> str:
-    """The same as a table, and the accuracy with its interval as a drawing."""
-    accuracy = record["accuracy_mean"]
-    rows = [notebook.Dot("accuracy, 95 % interval", accuracy, f"{accuracy:.4f}", tuple(record["accuracy_ci"]))]
-    if (vote := record["vote_accuracy"]) is not None:
-        rows.append(notebook.Dot("vote, the same noise", vote, f"{vote:.4f}", colour=figures.GREY))
-    title = f"Accuracy of scheme {record['scheme']}, {record['access']} access"
-    return notebook.shown(title, notebook.dots(rows, ends=(0.0, 1.0)), notebook.facts(facts(record).items()))
 
 
 def _costs(record: Mapping[str, Any]) -> dict[str, str]:

@@ -1,24 +1,24 @@
 """Inferences of encoded objects over a network in bulk, each slot by slot until the server is sure."""
 
 import copy
+from bisect import bisect_right
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple, Protocol
 
 import numpy as np
 import torch
-from numpy.typing import ArrayLike, NDArray
+from numpy.typing import NDArray
 from torch import Tensor
 
 from airpool._support.arrays import Floats
 from airpool._support.rounding import up
 from airpool.account.lifetime import mean_epsilon, one_slot_mu
 from airpool.account.report import PrivacyReport
-from airpool.evaluation.objects import DecoderFor, EncodedObjects
+from airpool.evaluation.objects import EncodedObjects
 from airpool.models.latents import check_labels
 from airpool.network import Channel, Claim, Network, Slots
-from airpool.protocol import inference
-from airpool.protocol.inference import Baseline, centralised, transmitted
+from airpool.protocol.inference import Baseline, centralised, level_of, transmitted
 from airpool.protocol.simulation import Drawn, check_latents, receive
 from airpool.protocol.slots import Again, Asked, Decode, SlotEstimate, until_sure
 from airpool.radio.link import ALWAYS_STRONG, Level, Link, level, link_of
@@ -46,81 +46,18 @@ class Carrier(Protocol):
 
 
 class Draws(NamedTuple):
-    """Generators of the random draws: for symbols, and for samples.
-
-    drawn: coins, scores and channel of an earlier slot, which serve once more.
-    """
+    """Generators of the random draws: for symbols, and for samples."""
 
     symbols: torch.Generator
     samples: np.random.Generator
-    drawn: Drawn | None = None
 
     def again(self) -> "Draws":
         """The same draws once more."""
         return Draws(self.symbols.clone_state(), copy.deepcopy(self.samples))
 
 
-class Trials(NamedTuple):
-    """Estimates (n, t, r), whether any device transmitted (n, t), and the energy of all devices (n, t).
-
-    drawn: coins, scores and channel, over symbols.
-    """
-
-    estimate: Tensor
-    any_signal: Tensor
-    energy: Tensor
-    drawn: Drawn | None = None
-
-
 def draws_of(device: torch.device, seed: int) -> Draws:
     return Draws(torch.Generator(device).manual_seed(seed), np.random.default_rng(seed))
-
-
-def carried(
-    latents: Tensor,
-    network: Network,
-    draws: Draws,
-    *,
-    trials: int,
-    link: Link | None = None,
-    instead: Baseline | Carrier | None = None,
-    scores: tuple[Tensor | None, int | None] = (None, None),
-) -> Trials:
-    """Estimates from latents (n, K, r), each sent in `trials` trials; all else as in `evaluate`.
-
-    scores: raw, in bits, (n, K), and the number of classes behind them.
-    """
-    if instead is not None and not isinstance(instead, str):
-        got = instead.receive(latents.double().cpu().numpy(), network, rng=draws.samples, trials=trials)
-        parts = (got.estimate, got.transmitting.any(-1), got.energy)
-        estimate, signal, energy = (torch.from_numpy(part).to(latents.device) for part in parts)
-        return Trials(estimate.to(latents.dtype), signal, energy)
-    if instead == "centralised":
-        received = centralised(latents, network, trials)
-    else:
-        received = receive(
-            latents,
-            network,
-            rng=draws.symbols,
-            trials=trials,
-            scores=scores[0],
-            num_classes=scores[1],
-            link=link,
-            only_best=instead == "best-device",
-            drawn=draws.drawn,
-        )
-    return Trials(received.estimate, received.any_signal, received.energy, received.drawn)
-
-
-def level_of(network: Network, instead: Baseline | Carrier | None, participation: ArrayLike | None) -> Level:
-    """Signal and noise of the estimate, which are public."""
-    if instead is not None and not isinstance(instead, str):  # received over γ = 1
-        of_devices = level(replace(network, channel=Channel(gamma=ALWAYS_STRONG)))
-        return Level(of_devices.signal, float(np.hypot(of_devices.noise_std, network.channel.noise_std)))
-    return inference.level_of(network, instead, participation=participation)
-
-
-Server = DecoderFor | tuple[Sequence[DecoderFor], Tensor]
 
 
 @dataclass(frozen=True, eq=False)
@@ -177,25 +114,40 @@ class Inferences:
         objects = torch.arange(rows.start, rows.stop, device=self.latents.device).repeat_interleave(count)
         frames = iter(() if self.frames is None else self.frames.unbind(1))
 
-        def heard(latents: Tensor, these: slice | Tensor, trials: int, drawn: Drawn | None = None) -> Trials:
-            bits, classes = self.scores
-            scores = None if bits is None else bits[these], classes
-            return carried(
-                latents[these],
-                self.network,
-                draws._replace(drawn=drawn),
-                trials=trials,
-                link=self.link,
-                instead=self.instead,
-                scores=scores,
-            )
-
         def again(pending: Tensor) -> SlotEstimate:
-            drawn = None if self.slots.redrawn or first.drawn is None else first.drawn.of(pending)
-            return _flat(heard(next(frames, self.latents), objects[pending], 1, drawn))
+            kept = None if self.slots.redrawn or drawn is None else drawn.of(pending)
+            return self._slot(next(frames, self.latents), objects[pending], 1, draws, kept)[0]
 
-        first = heard(self.latents, rows, count)
-        return _flat(first), again, lambda mean, n, these: self._decoded(mean, n, objects[these])
+        first, drawn = self._slot(self.latents, rows, count, draws)
+        return first, again, lambda mean, n, these: self._decoded(mean, n, objects[these])
+
+    def _slot(
+        self, latents: Tensor, these: slice | Tensor, trials: int, draws: Draws, drawn: Drawn | None = None
+    ) -> tuple[SlotEstimate, Drawn | None]:
+        """A slot of these objects, `trials` rows for each, and over symbols its coins, scores and channel."""
+        sent, instead = latents[these], self.instead
+        if instead is not None and not isinstance(instead, str):
+            got = instead.receive(sent.double().cpu().numpy(), self.network, rng=draws.samples, trials=trials)
+            parts = (got.estimate, got.transmitting.any(-1), got.energy)
+            estimate, signal, energy = (torch.from_numpy(part).to(sent.device).flatten(0, 1) for part in parts)
+            return SlotEstimate(estimate.to(sent.dtype), signal, energy), None
+        if instead == "centralised":
+            received = centralised(sent, self.network, trials)
+        else:
+            bits, classes = self.scores
+            received = receive(
+                sent,
+                self.network,
+                rng=draws.symbols,
+                trials=trials,
+                scores=None if bits is None else bits[these],
+                num_classes=classes,
+                link=self.link,
+                only_best=instead == "best-device",
+                drawn=drawn,
+            )
+        rows = (received.estimate, received.any_signal, received.energy)
+        return SlotEstimate(*(each.flatten(0, 1) for each in rows)), received.drawn
 
     def _decoded(self, mean: Tensor, number: int, objects: Tensor) -> Tensor:
         logits, *more = [each[number - 1](mean) for each in self.decoders]
@@ -220,7 +172,11 @@ def inferences_of(
     one = replace(sender.one_slot, dimension=latents.shape[-1])
     check_latents(latents, one)
     check_labels(objects.labels, objects=len(latents))
-    at = level_of(one, instead, objects.participation)
+    if instead is None or isinstance(instead, str):
+        at = level_of(one, instead, participation=objects.participation)
+    else:  # received over γ = 1
+        of_devices = level(replace(one, channel=Channel(gamma=ALWAYS_STRONG)))
+        at = Level(of_devices.signal, float(np.hypot(of_devices.noise_std, one.channel.noise_std)))
     levels = [at.of_mean(n) for n in range(1, sender.slots.count + 1)]
     servers, which = server if isinstance(server, tuple) else ([server], None)
     return Inferences(
@@ -254,11 +210,6 @@ def _frames(objects: EncodedObjects, network: Network) -> Tensor | None:
     if network.scheme.needs_posteriors or objects.vote is not None:
         raise ValueError("frames are for schemes without scores, and without a vote beside: leave scheme or vote out")
     return frames
-
-
-def _flat(got: Trials) -> SlotEstimate:
-    """Trials (n, t, ...) as one row for each inference."""
-    return SlotEstimate(got.estimate.flatten(0, 1), got.any_signal.flatten(), got.energy.flatten())
 
 
 @dataclass(frozen=True)
@@ -357,17 +308,14 @@ def largest_sure(probability: Sequence[Tensor] | Floats, most_slots: float) -> f
     """
     best = np.stack([np.asarray(each, dtype=np.float64) for each in probability])
     found = Traces(best, best)
-    thresholds = np.unique(np.maximum.accumulate(best, axis=0)[:-1])
+    thresholds = np.unique(np.maximum.accumulate(best, axis=0)[:-1]).tolist()
 
     def mean(threshold: float) -> float:
         return float(np.mean(found.used(threshold)))
 
     if mean(1.0) <= most_slots:
         return 1.0
-    low, high = 0, len(thresholds)  # mean grows with the threshold
-    while low < high:
-        middle = (low + high) // 2
-        low, high = (middle + 1, high) if mean(float(thresholds[middle])) <= most_slots else (low, middle)
-    if low == 0:
-        raise ValueError(f"most_slots={most_slots:g} must be at least {up(mean(float(thresholds[0])))}")
-    return float(thresholds[low - 1])
+    few = bisect_right(thresholds, most_slots, key=mean)  # the mean grows with the threshold
+    if few == 0:
+        raise ValueError(f"most_slots={most_slots:g} must be at least {up(mean(thresholds[0]))}")
+    return thresholds[few - 1]

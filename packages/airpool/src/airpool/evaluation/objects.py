@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 import torch
@@ -15,11 +15,9 @@ from airpool.models.codecs import codec as codecs
 from airpool.models.codecs.vote import Vote, crossed, unfitted
 from airpool.models.latents import Latents
 from airpool.models.model import Model
+from airpool.models.stored import HeldOut
 from airpool.network import Network
 from airpool.radio.link import Level
-
-if TYPE_CHECKING:
-    from airpool.models.model import HeldOut, Model
 
 # From the public level of signal and noise to a decoder of estimates (..., r) into logits (..., C).
 DecoderFor = Callable[[Level], Callable[[Tensor], Tensor]]
@@ -61,11 +59,11 @@ class EncodedObjects(Brief):
 
 
 def held_out(
-    model: "Model",
+    model: Model,
     network: Network,
     *,
     codec: str | None = None,
-    split: "HeldOut" = "test",
+    split: HeldOut = "test",
     against_vote: bool = False,
     unseen: bool = False,
 ) -> EncodedObjects:

@@ -141,18 +141,27 @@ def infer_features(
     def slot(these: Array | slice, trials: int, drawn: Drawn | None = None) -> Received:
         if how.baseline == "centralised":
             return centralised(latents, network, trials)
-        scores = {"scores": None if bits is None else bits[these], "num_classes": num_classes}
-        best = how.baseline == "best-device"
         return receive(
-            latents[these], one, rng=rng, trials=trials, path=how.path, only_best=best, drawn=drawn, **scores
+            latents[these],
+            one,
+            rng=rng,
+            trials=trials,
+            path=how.path,
+            scores=None if bits is None else bits[these],
+            num_classes=num_classes,
+            only_best=how.baseline == "best-device",
+            drawn=drawn,
         )
 
     def again(pending: Array) -> SlotEstimate:
         drawn = None if network.slots.redrawn else first.drawn.of(pending)
         return _flat(slot(pending // how.trials, 1, drawn))
 
+    def decode(mean: Array, number: int, _: Array) -> Array:
+        return stations.decode(mean, server.of(number) if isinstance(server, BySlots) else server)
+
     first = slot(slice(None), how.trials)
-    asked = until_sure(_flat(first), network.slots, again, lambda mean, n, _: stations.decode(mean, _of(server, n)))
+    asked = until_sure(_flat(first), network.slots, again, decode)
 
     def shaped(values: Array) -> Array:
         return values.reshape((latents.shape[0], how.trials, *values.shape[1:]))
@@ -167,10 +176,6 @@ def _flat(got: Received) -> SlotEstimate:
     return SlotEstimate(
         got.estimate.reshape((-1, got.estimate.shape[-1])), *(x.reshape(-1) for x in (got.any_signal, got.energy))
     )
-
-
-def _of(server: Servers, slots: int) -> Map | Sequence[Map]:
-    return server.of(slots) if isinstance(server, BySlots) else server
 
 
 def transmitted(network: Network, baseline: Baseline | None = None) -> Network:

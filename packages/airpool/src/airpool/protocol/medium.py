@@ -26,11 +26,6 @@ def misalignment(gain: Array, channel: Channel, rng: draws.Generator) -> Misalig
     return misalign(gain, normals, csi_error_std=channel.csi_error_std, phase_error_std=channel.phase_error_std)
 
 
-def complex_gain(off: Misalignment) -> Array:
-    """The complex coefficient with which a symbol reaches the server: ρ·ĥ, of modulus h."""
-    return off.estimate * (off.in_phase + 1j * off.quadrature)
-
-
 def receiver_noise(shape: tuple[int, ...], rng: draws.Generator, *, noise_std: float, dtype: Any = None) -> Array:
     """m ~ N(0, noise_std²) in each real coordinate, where the generator lives."""
     std = float(not_negative("noise_std", noise_std))
@@ -54,8 +49,9 @@ def received(
     alone = channel.rules.separate
     noise_shape = shape if alone else (*shape[:-2], shape[-1])
     noise = receiver_noise(noise_shape, rng, noise_std=channel.noise_std, dtype=signals.dtype)
-    coefficient = gain if off is None else complex_gain(off)
-    if off is not None:
+    coefficient = gain
+    if off is not None:  # a symbol reaches the server with ρ·ĥ, of modulus h
+        coefficient = off.estimate * (off.in_phase + 1j * off.quadrature)
         signals, noise = pack(signals), pack(noise)
     if alone:
         each = separate(signals, coefficient, noise)

@@ -16,10 +16,8 @@ from airpool._support.figures import write_csv
 from airpool_lab.paper.figures import plot
 from airpool_lab.paper.figures.description import (
     RESULTS,
-    Finding,
     OnStep,
     Result,
-    Rows,
     Stored,
     column,
     read,
@@ -63,6 +61,3 @@ def drawn(name: str, table: Stored, folder: Path) -> list[Path]:
     rows = result(name).data(table.rows)
     write_csv(data, {key: column(rows, key) for key in rows[0]}, comment=table.line())
     return [png, svg, data]
-
-
-__all__ = ["IDS", "Finding", "Result", "Rows", "Stored", "drawn", "fresh", "result", "stored"]

@@ -6,29 +6,28 @@ weights, qp      weights of least error, and the quadratic program behind them
 clipping         clip norms and noise
 """
 
-from typing import TYPE_CHECKING, Literal
+from collections.abc import Sequence
+from typing import Literal
 
-if TYPE_CHECKING:
-    from collections.abc import Sequence
+from numpy.typing import ArrayLike
 
-    from numpy.typing import ArrayLike
-
-    from airpool.evaluation.design.qp import Normalise
-    from airpool.evaluation.design.weights import Design
-    from airpool.network import Claim, Network
+from airpool.evaluation.design import clipping, weights
+from airpool.evaluation.design.qp import Normalise
+from airpool.evaluation.design.weights import Design
+from airpool.network import Claim, Network
 
 
 def design(
-    network: "Network",
-    latents: "ArrayLike",
-    claim: "Claim | None" = None,
+    network: Network,
+    latents: ArrayLike,
+    claim: Claim | None = None,
     *,
     knob: Literal["weight", "clip"] = "weight",
-    epsilon: "float | Sequence[float] | None" = None,
-    target: "ArrayLike | None" = None,
-    decoder: "ArrayLike | None" = None,
-    normalise: "Normalise | None" = None,
-) -> "Design":
+    epsilon: float | Sequence[float] | None = None,
+    target: ArrayLike | None = None,
+    decoder: ArrayLike | None = None,
+    normalise: Normalise | None = None,
+) -> Design:
     """The weights, or with knob="clip" the clip norms and noise, of least error that meet every device's target ε.
 
     latents: of calibration objects, (n, K, r). claim: what the targets are about; left out, `Claim()`. knob: "weight"
@@ -44,9 +43,6 @@ def design(
     >>> bool(made.network.devices.weight[0] < made.network.devices.weight[1]), bool(made.epsilon[0] <= 0.5)
     (True, True)
     """
-    from airpool.evaluation.design import clipping, weights
-    from airpool.network import Claim
-
     claim = claim or Claim()
     if knob not in ("weight", "clip"):
         raise ValueError(f"knob={knob!r} must be weight or clip")

@@ -6,17 +6,15 @@ same network in other units. γ is the largest that keeps the outage at the chan
 """
 
 from dataclasses import dataclass, field, replace
-from typing import TYPE_CHECKING, Literal
+from typing import Literal
 
 import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool.account.calibration import calibrate
 from airpool.evaluation.design import clipping, weights
+from airpool.models.model import Model
 from airpool.network import Claim, Coin, Network, Ranking, Scheme, Threshold
-
-if TYPE_CHECKING:
-    from airpool.models.model import Model
 
 Handle = Literal["noise", "weights", "clipping"]
 
@@ -80,7 +78,7 @@ def brought(given: Network, codecs: tuple[str, ...]) -> tuple[Candidate, ...]:
     return tuple(Candidate(codec, cover_noise=covered, scheme=given.scheme) for codec in codecs)
 
 
-def built(candidate: Candidate, given: Network, claim: Claim, targets: Floats, model: "Model") -> Network:
+def built(candidate: Candidate, given: Network, claim: Claim, targets: Floats, model: Model) -> Network:
     """The candidate's network that meets every target (K,); a ValueError where none does.
 
     given: devices (count, power, path loss), channel, colluders and dropouts. Weights and clip norms are designed on

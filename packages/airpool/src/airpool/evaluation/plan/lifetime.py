@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from math import ceil
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -26,10 +26,8 @@ from airpool.evaluation.inferences import Traces, largest_sure, traces
 from airpool.evaluation.objects import held_out
 from airpool.evaluation.plan.candidates import Candidate, built
 from airpool.evaluation.plan.search import Option, check_accuracy, simulated
+from airpool.models.model import Model
 from airpool.network import Claim, Network
-
-if TYPE_CHECKING:
-    from airpool.models.model import Model
 
 COUNTS = (1, 4, 16, 64)
 CAPS = (1.0, 1.5, 2.0, 3.0, 4.0)
@@ -145,7 +143,7 @@ def life_plan(
     given: Network,
     claim: Claim = Claim(),
     *,
-    model: "Model",
+    model: Model,
     wanted: Wanted,
     seed: int = 0,
     on_way: Callable[[], None] = lambda: None,
@@ -193,7 +191,7 @@ class _Search:
 
     given: Network
     claim: Claim
-    model: "Model"
+    model: Model
     wanted: Wanted
     seed: int
 
@@ -202,7 +200,7 @@ class _Search:
         """Numbers of slots, beyond one."""
         return [count for count in COUNTS if 1 < count <= self.wanted.slots]
 
-    def by_number(self) -> "Iterator[Way | None]":
+    def by_number(self) -> Iterator[Way | None]:
         """Ways whose mean lets the budget last for the inferences wanted."""
         budget, cap, number = self.wanted.budget, self.wanted.cap, self.wanted.inferences or 1
         once = self.network(1, budget, inferences=number)
@@ -213,7 +211,7 @@ class _Search:
                 most = SHARE * (lifetime(net, self.claim, epsilon=budget).slots - count) / max(number - 1, 1)
                 yield self.way(net, lambda got, most=most: _largest(got, most))
 
-    def by_accuracy(self) -> "Iterator[Way | None]":
+    def by_accuracy(self) -> Iterator[Way | None]:
         """Ways that reach the accuracy wanted; the first is the cheapest single slot."""
         budget, cap, accuracy = self.wanted.budget, self.wanted.cap, self.wanted.accuracy or 0.0
         yield self.cheapest_slot(cap or budget, accuracy)

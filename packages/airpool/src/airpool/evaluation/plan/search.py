@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from contextlib import suppress
 from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -20,10 +20,9 @@ from airpool.account.guarantee import PrivacyReport
 from airpool.evaluation.evaluate import Evaluation, evaluate
 from airpool.evaluation.objects import held_out
 from airpool.evaluation.plan.candidates import DESIGNED, PAPER, Candidate, brought, built, candidates
+from airpool.models.model import Model
+from airpool.models.stored import HeldOut
 from airpool.network import Claim, Devices, Network
-
-if TYPE_CHECKING:
-    from airpool.models.model import HeldOut, Model
 
 # Simulated inferences of every validation object at each stage, and how many candidates go on to the next.
 TRIALS, KEPT = (1, 6, 20), (6, 3)
@@ -134,7 +133,7 @@ def plan(
     given: Network,
     claim: Claim = Claim(),
     *,
-    model: "Model",
+    model: Model,
     epsilon: float | Sequence[float] | Floats,
     seed: int = 0,
     choice: Sequence[Candidate] | None = None,
@@ -202,11 +201,11 @@ def simulated(
     candidate: Candidate,
     net: Network,
     claim: Claim,
-    model: "Model",
+    model: Model,
     *,
     trials: int,
     seed: int,
-    split: "HeldOut" = "validation",
+    split: HeldOut = "validation",
     report: PrivacyReport | None = None,
 ) -> Option:
     """The candidate's accuracy on the shipped latents. report: the network's, if it is known already."""
@@ -218,7 +217,7 @@ def simulated(
 @single_thread()
 @automatic("finding the smallest ε")
 def smallest_epsilon(
-    given: Network, claim: Claim = Claim(), *, model: "Model", accuracy: float, seed: int = 0
+    given: Network, claim: Claim = Claim(), *, model: Model, accuracy: float, seed: int = 0
 ) -> tuple[float, Plan]:
     """The smallest common ε at which a network reaches this accuracy on average, and its plan; to 2 % of ε.
 
@@ -250,7 +249,7 @@ def smallest_epsilon(
 @single_thread()
 @automatic("finding the fewest devices")
 def fewest_devices(
-    given: Network, claim: Claim = Claim(), *, model: "Model", epsilon: float, accuracy: float, seed: int = 0
+    given: Network, claim: Claim = Claim(), *, model: Model, epsilon: float, accuracy: float, seed: int = 0
 ) -> tuple[int, Plan]:
     """The smallest number of devices, up to those given, that reach this accuracy at this ε, and their plan.
 
@@ -348,7 +347,7 @@ class Frontier:
 def frontier(
     plan: Plan,
     *,
-    model: "Model",
+    model: Model,
     factors: Sequence[float] = FACTORS,
     trials: int = 5,
     on_point: Callable[[], None] = lambda: None,

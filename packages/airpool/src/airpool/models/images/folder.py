@@ -93,9 +93,16 @@ _KNOWN = (*_NEEDED, "group", "split")
 
 
 def of_list(path: Path) -> Pictures:
-    """The pictures of a CSV file."""
-    rows = [_listed(path, number, each) for number, each in table(path, _NEEDED, _KNOWN)]
-    _require_one_class(rows, path)
+    """The pictures of a CSV file, in which an object's name stands for itself."""
+    rows: list[PictureRow] = []
+    classes: dict[str, str] = {}
+    for line, row in table(path, _NEEDED, _KNOWN):
+        split, name, label = row.get("split", ""), row["object"], row["class"]
+        if split and split not in ("train", "validation", "test"):
+            raise ValueError(f"{shown(path)}, line {line}: split {split!r} must be train, validation or test")
+        if classes.setdefault(name, label) != label:  # a slip
+            raise ValueError(f"{shown(path)}: object {name} has the classes {classes[name]} and {label}, must be one")
+        rows.append(PictureRow(path.parent / row["file"], row["camera"], label, name, row.get("group", ""), split))
     return gathered(rows, path, [f"{shown(path)} has no rows"] if not rows else [])
 
 
@@ -120,21 +127,3 @@ def table(path: Path, needed: tuple[str, ...], known: tuple[str, ...]) -> Iterat
                 yield reader.line_num, row
     except (csv.Error, UnicodeDecodeError) as error:
         raise ValueError(f"{shown(path)}: no CSV file in UTF-8 ({error})") from None
-
-
-def _listed(path: Path, line: int, row: dict[str, str]) -> PictureRow:
-    split = row.get("split", "")
-    if split and split not in ("train", "validation", "test"):
-        raise ValueError(f"{shown(path)}, line {line}: split {split!r} must be train, validation or test")
-    file = path.parent / row["file"]
-    return PictureRow(file, row["camera"], row["class"], row["object"], row.get("group", ""), split)
-
-
-def _require_one_class(rows: list[PictureRow], path: Path) -> None:
-    """In a list an object's name stands for itself; two classes of it are a slip."""
-    first: dict[str, str] = {}
-    for row in rows:
-        if first.setdefault(row.object, row.label) != row.label:
-            raise ValueError(
-                f"{shown(path)}: object {row.object} has the classes {first[row.object]} and {row.label}, must be one"
-            )

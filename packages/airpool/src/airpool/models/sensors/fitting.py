@@ -135,13 +135,16 @@ def fit(
     alike = _alike(how, features, widths)
     best = _choice(how, objects, widths, alike=alike, train=train, fold=fold, progress=progress)
     shown, aside = best.objects[train], best.objects[rows["validation"]]
-    heads = _final(best, shown, aside, len(classes))
+    classifiers = sensor_heads.trained(best.recipe, shown, aside, alike=best.alike, num_classes=len(classes))
+    heads = Heads(classifiers, best.crossed.temperatures)
     vote = votes.fit(best.crossed.posteriors, shown.labels, seed=how.seed)
     codec = _codec(how, best, shown, settings[codec_dimension], progress)
     made = {"vote": vote, "compact": codec}
 
+    @torch.no_grad()
     def sent(part: Part) -> dict[str, Tensor]:
-        return {each: _latents(by, heads, part) for each, by in made.items()}
+        view = {"feature": part.features, "posterior": heads.posteriors(part.features)}
+        return {each: declared(codecs.encoded(by, view), None, part.present)[0] for each, by in made.items()}
 
     right = {each: _accuracy(made[each], z, aside.labels, settings, how) for each, z in sent(aside).items()}
     held: dict[HeldOut, dict[str, Tensor]] = {}
@@ -235,11 +238,6 @@ def _alike(how: FitRecipe, features: Any, widths: tuple[int, ...]) -> tuple[bool
     return (False,) if isinstance(features, Sequence) or len(widths) == 1 else (True, False)
 
 
-def _final(best: _Choice, shown: Part, aside: Part, num_classes: int) -> Heads:
-    classifiers = sensor_heads.trained(best.recipe, shown, aside, alike=best.alike, num_classes=num_classes)
-    return Heads(classifiers, best.crossed.temperatures)
-
-
 def _codec(how: FitRecipe, best: _Choice, shown: Part, settings: Sequence[Setting], progress: Progress) -> DenseCodec:
     """Trained through the noise of every setting, and rounded as it is stored."""
     _, num_devices, width = shown.features.shape
@@ -266,12 +264,6 @@ def _codec(how: FitRecipe, best: _Choice, shown: Part, settings: Sequence[Settin
             on_epochs=advance,
         )
     return replace(codec, arrays={key: value.float() for key, value in halved(codec.arrays).items()})
-
-
-@torch.no_grad()
-def _latents(codec: Codec, heads: Heads, part: Part) -> Tensor:
-    view = {"feature": part.features, "posterior": heads.posteriors(part.features)}
-    return declared(codecs.encoded(codec, view), None, part.present)[0]
 
 
 @torch.no_grad()

@@ -111,16 +111,11 @@ TRUNKS: dict[str, Trunk] = {
 def classifier(architecture: Architecture) -> nn.Sequential:
     """Pooled maps (B, F, 7, 7) to logits (B, num_classes). On the server."""
     num_classes, (channels, height, width) = architecture.num_classes, architecture.map_shape
-    match architecture.head:
-        case "linear":
-            return pooled_classifier(num_classes, channels=channels)
-        case "mlp":
-            return pooled_classifier(num_classes, channels=channels, hidden=512)
-        case "flat":
-            widths = (channels * height * width, num_classes)
-        case "vgg":
-            widths = (channels * height * width, 4096, 4096, num_classes)
-    return nn.Sequential(OrderedDict(flatten=nn.Flatten(), **dense(*widths)))
+    if architecture.head in ("linear", "mlp"):
+        return pooled_classifier(num_classes, channels=channels, hidden=512 if architecture.head == "mlp" else None)
+    hidden = (4096, 4096) if architecture.head == "vgg" else ()
+    layers = dense(channels * height * width, *hidden, num_classes)
+    return nn.Sequential(OrderedDict(flatten=nn.Flatten(), **layers))
 
 
 class MVCNN(nn.Module):
