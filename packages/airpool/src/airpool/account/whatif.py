@@ -1,4 +1,4 @@
-"""ε if the channel stayed, if devices were absent, if the server picked its moments; and ε from below."""
+"""ε if the channel stayed, if devices were absent, if the server picked its moments."""
 
 from dataclasses import replace
 
@@ -6,7 +6,6 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.threads import single_thread
-from airpool.account.at_least import at_least, bounded
 from airpool.account.views import Situation, at_server, beside, certain
 from airpool.network import Claim, Network
 from airpool.privacy import gaussian
@@ -19,20 +18,18 @@ from airpool.privacy.floor import floor
 
 # Up to this many devices it is said what colluders and dropouts would cost.
 _ABSENT_UP_TO = 64
-# Removal and scores: e^ε beyond this is out of floating point's reach, and ε reported as inf may be finite.
-_RESOLVED = 700.0
 # A draw of the channel that is rarer than this is not waited for.
 _RARE = 1e-3
 
 
 def if_absent(situation: Situation, worst: float) -> tuple[float, ...]:
     """The worst device's ε if 0, 1 or 2 others collude or drop out; the first alone where the network says how many."""
-    network, claim, here = situation.network, situation.claim, situation.here
+    here = situation.here
     known = here.absent or here.colluding or here.alone
-    if here.num_devices > _ABSENT_UP_TO or known or situation.uses > 1 or network.slots.count > 1:
+    if here.num_devices > _ABSENT_UP_TO or known or situation.uses > 1 or situation.network.slots.count > 1:
         return (worst,)
-    more = (_epsilon(network, claim, replace(here, absent=absent)) for absent in range(1, min(3, here.num_devices)))
-    return (worst, *(float(np.max(each)) for each in more))
+    more = (replace(here, absent=absent) for absent in range(1, min(3, here.num_devices)))
+    return (worst, *(float(np.max(_epsilon(replace(situation, here=each, kept={})))) for each in more))
 
 
 def if_static(situation: Situation) -> Floats | None:
@@ -41,10 +38,10 @@ def if_static(situation: Situation) -> Floats | None:
     if situation.uses == 1 or not network.channel.redrawn or not situation.here.varies:
         return None
     still = replace(network, channel=replace(network.channel, redrawn=False))
-    return _epsilon(still, situation.claim, situation.here)
+    return _epsilon(replace(situation, network=still))
 
 
-def if_selected(situation: Situation, averaged: Floats) -> tuple[Floats, int | None] | None:
+def if_selected(situation: Situation, averaged: Floats) -> tuple[Floats | None, int | None]:
     """ε of each device if the server picks the draws of the channel, and the outages among others that it waits for.
 
     None where no draw enters ε. Never below ε itself, since the server need not pick. Outages: None where gains vary as
@@ -52,30 +49,21 @@ def if_selected(situation: Situation, averaged: Floats) -> tuple[Floats, int | N
     """
     network, claim, here = situation.network, situation.claim, situation.here
     if not averages(network, here):
-        return None
+        return None, None
     given, mu = in_rare_draws(network, claim, here)
+    rare = replace(situation, here=given, kept={})
     if mu is None:
         outages = None if network.channel.power_rule == "paper" else given.absent - here.absent
-        return np.maximum(averaged, _epsilon(network, claim, given)), outages
-    missed = np.minimum(situation.uses * given.misses, 1.0)
+        return np.maximum(averaged, _epsilon(rare)), outages
     mu = mu * np.sqrt(situation.uses)
-    found = nearby(lambda delta: gaussian.epsilon(mu, delta), claim.delta, missed)
-    local = epsilon(beside(replace(situation, here=given, kept={})), claim.delta)
+    found = nearby(lambda delta: gaussian.epsilon(mu, delta), claim.delta, rare.missed(given))
+    local = epsilon(beside(rare), claim.delta)
     return np.maximum(averaged, np.minimum(found, local)), None
 
 
-def from_below(situation: Situation, lower: Floats | None) -> Floats | None:
-    """A lower end of ε, for one inference or a stream; None where none is known."""
-    network, claim, here = situation.network, situation.claim, situation.here
-    if situation.uses > 1:
-        return at_least(network, claim, here)
-    resolved = np.inf if network.scheme.independent and claim.neighbours.keeps_noise else _RESOLVED
-    return None if lower is None or bounded(network, claim, here) else np.minimum(lower, resolved)
-
-
-def _epsilon(network: Network, claim: Claim, here: Aggregate) -> Floats:
+def _epsilon(situation: Situation) -> Floats:
     with single_thread():
-        return epsilon(at_server(Situation(network, claim, here, network.uses(claim))), claim.delta)
+        return epsilon(at_server(situation), situation.claim.delta)
 
 
 def averages(network: Network, received: Aggregate) -> bool:
