@@ -19,16 +19,15 @@ from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.assumptions import ALONE, GRID_REMOVED, reasons
 from airpool.account.guarantee import device_epsilon, score_epsilon
+from airpool.account.lifetime import most_inferences
 from airpool.account.odds import device_odds, percent
 from airpool.account.question import Question
-from airpool.account.received import aggregate, covering_noise, require_supported, supports_live
-from airpool.account.views import Situation, at_server
+from airpool.account.received import aggregate, covering_noise, require_supported
 from airpool.network import Claim, Neighbours, Network, require_claim, require_network, scored
 from airpool.privacy import calibrate as search
-from airpool.privacy import compose, gaussian
+from airpool.privacy import gaussian
 from airpool.privacy.calibrate import UnreachableError
-from airpool.privacy.epsilon import epsilon as epsilon_at
-from airpool.privacy.law import Arrivals, Strength
+from airpool.privacy.law import Arrivals
 from airpool.privacy.odds import priors
 from airpool.radio.fading import quantile
 from airpool.radio.link import link_of
@@ -133,18 +132,18 @@ def calibrate(
     if odds is not None:
         if epsilon is not None or share is not None or per_device or adjust != "noise":
             raise ValueError("odds set one factor on the noise: leave out epsilon, share, per_device and adjust")
-        with single_thread(), automatic("calibrating"):
-            return _with_odds(network, claim, odds, prior)
-    if share is not None:
+    elif share is not None:
         if adjust != "noise" or per_device:
             raise ValueError("share sets the noise of scores and features: leave out adjust and per_device")
         if epsilon is None or np.ndim(epsilon) or not 0 < float(np.asarray(epsilon)) < np.inf:
             raise ValueError(f"epsilon={epsilon} must be one number > 0 and finite where share is given")
-        with single_thread(), automatic("calibrating"):
-            network = _with_score_noise(network, claim, float(np.asarray(epsilon)), share)
-    target = targets(network, epsilon)
-    network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
     with single_thread(), automatic("calibrating"):
+        if odds is not None:
+            return _with_odds(network, claim, odds, prior)
+        target = targets(network, epsilon)
+        if share is not None:
+            network = _with_score_noise(network, claim, float(target[0]), share)
+        network = with_column(network, "epsilon", target)
         return _met(network, claim, target, adjust, per_device=per_device, advise=claim.live)
 
 
@@ -202,11 +201,6 @@ def _largest_factor(network: Network, claim: Claim, meets: Callable[..., Any]) -
     if isinstance(strength, Arrivals) or not np.all(about > 0):
         about = search.balanced(meets, np.where(about > 0, about, 1e-3), most, within=_COSTLY / 4)
     return about
-
-
-def _closely(strength: Strength | Arrivals) -> float:
-    """Relative tolerance of a search that computes a law at every step."""
-    return _COSTLY if isinstance(strength, Arrivals) and strength.costly else _FINE
 
 
 def targets(network: Network, epsilon: float | Sequence[float] | Floats | None) -> Floats:
@@ -290,8 +284,9 @@ def least_noise(
     strength = aggregate(scaled(1.0) if live else network, claim).strength
 
     def searched(most: float) -> float:
-        near, within = None, 0.0 if strength is None else _closely(strength)  # every step may be a new law
+        near, within = None, 0.0 if strength is None else _FINE  # every step may be a new law
         if isinstance(strength, Arrivals):
+            within = _COSTLY if strength.costly else _FINE
             with suppress(search.UnreachableError):
                 rough = partial(spent, rough=True)
                 near = search.smallest_factor(rough, target, most=most, falling=falling, within=within) or None
@@ -373,24 +368,14 @@ def _require_feasible_scores(network: Network, claim: Claim, target: Floats) -> 
 
 def _with_most_inferences(network: Network, claim: Claim, target: Floats, advice: Callable[[], str]) -> Claim:
     """The claim with as many inferences as the tightest target allows; an error where one is too many."""
-    one, received = replace(claim, inferences=1), aggregate(network, claim)
-    require_supported(network, one)
-    slots, once = network.uses(one), device_epsilon(network, one, received)
+    situation = Question(network, replace(claim, inferences=1)).situation
+    require_supported(network, situation.claim)
+    once = device_epsilon(network, situation.claim, situation.here)
     if np.any(once > target):
         k = int(np.argmax(once / target))
         spent = f"device {k} spends {up(once[k])} on it"
         raise ValueError(f"ε={full(target[k])} does not allow one inference: {spent}{advice()}")
-    situation = Situation(network, one, received, slots)
-    # A stream is accounted for on a coarser grid than a single inference, rounded up: one fits all the same.
-
-    def fits(number: int) -> bool:
-        if claim.live and not supports_live(network, replace(claim, inferences=number)):
-            return False
-        leak = at_server(situation.over(number * slots))
-        return number == 1 or bool(np.all(epsilon_at(leak, claim.delta) <= target))
-
-    most = compose.most_inferences(fits)
-    return replace(claim, inferences=most)
+    return replace(claim, inferences=most_inferences(situation, target))
 
 
 def _power_limit(network: Network) -> tuple[Transmitters, Floats]:

@@ -17,7 +17,7 @@ from airpool.account import assumptions as sentences
 from airpool.account import theorem1, whatif
 from airpool.account.at_least import at_least
 from airpool.account.event import Event
-from airpool.account.odds import Odds, in_words, reported
+from airpool.account.odds import REPORTED, Odds, in_words, odds_of
 from airpool.account.question import Question
 from airpool.network import Claim, Network, network_plugins
 from airpool.privacy.leak import OverTime
@@ -154,7 +154,7 @@ class PrivacyReport:
     @cached_property
     def odds(self) -> tuple[Odds, ...]:
         """Odds of a yes-or-no question, and of one of 40 (docs/theory/guarantee.md §11). Computed on first use."""
-        return reported(self.question)
+        return odds_of(self.question, np.array(REPORTED))
 
     def over(self, inferences: int) -> "PrivacyReport":
         """The report of another number of inferences, all else equal."""
