@@ -26,7 +26,6 @@ from airpool.account.received import aggregate, covering_noise, require_supporte
 from airpool.network import Claim, Neighbours, Network, require_claim, require_network, scored
 from airpool.privacy import calibrate as search
 from airpool.privacy import gaussian
-from airpool.privacy.calibrate import UnreachableError
 from airpool.privacy.law import Arrivals
 from airpool.privacy.odds import priors
 from airpool.radio.fading import quantile
@@ -151,24 +150,23 @@ def _met(
     network: Network, claim: Claim, target: Floats, adjust: Adjust, *, per_device: bool, advise: bool
 ) -> Network | Claim:
     """`calibrate` with its targets. advise: an error says what else would do."""
-    epsilon_of = partial(device_epsilon, claim=claim)
 
     def advice() -> str:
         return _what_would_do(network, claim, target, adjust, per_device=per_device) if advise else ""
 
     if adjust == "noise":
-        return _with_least_noise(network, claim, target, epsilon_of, advice, per_device=per_device)
+        return _with_least_noise(network, claim, target, advice, per_device=per_device)
     if adjust == "inferences":
         return _with_most_inferences(network, claim, target, advice)
     column = "weight" if adjust == "weight" else "clip_norm"
     start = np.array(getattr(network.devices, column))
 
     def meets(factor: Floats, *, rough: bool = False) -> Any:
-        return epsilon_of(with_column(network, column, start * factor), rough=rough) <= target
+        return device_epsilon(with_column(network, column, start * factor), claim, rough=rough) <= target
 
     factor = _largest_factor(network, claim, meets)
     if np.any(factor <= 0):
-        bare = epsilon_of(with_column(network, column, start * 1e-12))
+        bare = device_epsilon(with_column(network, column, start * 1e-12), claim)
         k = int(np.argmax(bare / target))
         raise search.UnreachableError(float(target[k]), float(bare[k]), advice())
     return with_column(network, column, start * factor)
@@ -220,13 +218,7 @@ def with_column(network: Network, column: str, values: Floats) -> Network:
 
 
 def _with_least_noise(
-    network: Network,
-    claim: Claim,
-    target: Floats,
-    epsilon_of: Callable[..., Floats],
-    advice: Callable[[], str],
-    *,
-    per_device: bool,
+    network: Network, claim: Claim, target: Floats, advice: Callable[[], str], *, per_device: bool
 ) -> Network:
     profile = np.array(network.devices.noise_std)
     if per_device:
@@ -234,7 +226,7 @@ def _with_least_noise(
         alone = gaussian.noise_multiplier(target, claim.delta)
         profile = aggregate(network).distance(claim.neighbours) * alone
     try:
-        return least_noise(network, claim, profile, target, epsilon_of)
+        return _least_noise(network, claim, profile, target, partial(device_epsilon, claim=claim))
     except search.UnreachableError as error:
         _require_feasible_scores(network, claim, target)
         hint = advice()
@@ -252,7 +244,7 @@ def _with_least_noise(
         ) from None
 
 
-def least_noise(
+def _least_noise(
     network: Network, claim: Claim, profile: Floats, target: Floats, spent_by: Callable[..., Floats]
 ) -> Network:
     """The network with the least multiple of a profile of noise at which what each device spends meets its target.
@@ -412,8 +404,8 @@ def _with_odds(network: Network, claim: Claim, odds: float, prior: float) -> Net
 
     try:
         profile, one = np.array(network.devices.noise_std), np.ones(network.devices.count)
-        return least_noise(network, claim, profile, one, gained)
-    except UnreachableError as error:
+        return _least_noise(network, claim, profile, one, gained)
+    except search.UnreachableError as error:
         least = prior + error.smallest * (odds - prior)
         asked = f"odds of {percent(odds)} at a prior of {percent(prior)}"
         raise ValueError(f"{asked} cannot be met by adding noise: the least that can is {percent(least)}") from None

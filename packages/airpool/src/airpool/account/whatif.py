@@ -7,7 +7,7 @@ import numpy as np
 from airpool._support.arrays import Floats
 from airpool._support.threads import single_thread
 from airpool.account.views import Situation, at_server, beside, certain
-from airpool.network import Claim, Network
+from airpool.network import Network
 from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.compose import nearby
@@ -50,7 +50,7 @@ def if_selected(situation: Situation, averaged: Floats) -> tuple[Floats | None, 
     network, claim, here = situation.network, situation.claim, situation.here
     if not averages(network, here):
         return None, None
-    given, mu = in_rare_draws(network, claim, here)
+    given, mu = _in_rare_draws(situation)
     rare = replace(situation, here=given, kept={})
     if mu is None:
         outages = None if network.channel.power_rule == "paper" else given.absent - here.absent
@@ -87,7 +87,7 @@ def most_outages(presence: Floats) -> int:
     return int(np.max(np.where(beyond.min(axis=1) < _RARE, number, len(presence) - 1)))
 
 
-def in_rare_draws(network: Network, claim: Claim, received: Aggregate) -> tuple[Aggregate, Floats | None]:
+def _in_rare_draws(situation: Situation) -> tuple[Aggregate, Floats | None]:
     """What is received where the server picks the draw of the channel, and μ of each device if it is known then.
 
     Signals that arrive aligned or not at all: the device itself arrives, of the others the worst `most_outages` do not.
@@ -95,16 +95,17 @@ def in_rare_draws(network: Network, claim: Claim, received: Aggregate) -> tuple[
     failure that depends on the channel (power_rule = paper) is, in all draws but 1e-3, a thousand times as likely as on
     average at most (Markov's inequality).
     """
-    if network.channel.power_rule == "paper":
+    received, neighbours = situation.here, situation.claim.neighbours
+    if situation.network.channel.power_rule == "paper":
         received = replace(received, failure=np.minimum(received.failure / _RARE, 1.0))
     if received.strength is None:
         number = 0 if received.alone else most_outages(received.presence)
         presence = np.ones_like(received.presence)
         return replace(received, presence=presence, absent=received.absent + number), None
-    mu, leak = np.full(received.num_devices, np.inf), by_coin(received, claim.neighbours)
+    mu, leak = np.full(received.num_devices, np.inf), by_coin(received, neighbours)
     # Draws beyond live noise's proof are among the rare ones.
     level = np.array([(_RARE - received.excess) * (1 - ROUNDING)])
-    if level[0] > 0 and certain(network, claim, received):
+    if level[0] > 0 and certain(situation.network, situation.claim, received):
         for kind in range(leak.num_kinds):
             law = exceeded(leak, kind)
             mu[leak.of_device == kind] = np.inf if law is None else law.at(level)[0]
