@@ -15,7 +15,6 @@ from airpool.account.eavesdropper import why_local
 from airpool.account.guarantee import answered
 from airpool.account.odds import in_words, table
 from airpool.account.plain_words import period
-from airpool.account.received import aggregate
 from airpool.account.reconstruction import reconstruction
 from airpool.account.report import table as report_table
 from airpool.account.views import Question
@@ -42,12 +41,12 @@ def printed(what):
 def test_a_lower_end_is_claimed_only_where_it_is_known():
     scores = Threshold(score_noise_std=0.5, threshold=0.5)
     many = Network(Devices(5, noise_std=(0.1, 0.2, 0.3, 0.4, 0.5)), scheme=scores)
-    assert at_least(many, THREE, aggregate(many, THREE)) is None
+    assert at_least(Question(many, THREE).situation, None) is None
     # Without any noise everything is seen: nothing is added to "at least 0".
     silent = like(noise_std=0.0)
-    assert at_least(silent, THREE, aggregate(silent, THREE)) == pytest.approx(np.zeros(4))
+    assert at_least(Question(silent, THREE).situation, None) == pytest.approx(np.zeros(4))
     never = Network(Devices(2, noise_std=0.2, participation=(0.0, 1.0)))
-    found = at_least(never, THREE, aggregate(never, THREE))
+    found = at_least(Question(never, THREE).situation, None)
     assert found is not None
     assert found[0] == 0 < found[1]
 
@@ -56,7 +55,7 @@ def test_no_lower_end_is_claimed_where_other_noise_is_not_counted(monkeypatch):
     net = Network(Devices(3, noise_std=(0.1, 0.2, 0.3)), channel=Channel(csi_error_std=0.05), colluders=1)
     monkeypatch.setattr(unaligned, "_MOST_ROWS", 1)
     unaligned._unaligned.cache_clear()
-    assert at_least(net, TWO, aggregate(net, TWO)) is None
+    assert at_least(Question(net, TWO).situation, None) is None
 
 
 def test_a_waveform_with_an_amplifier_that_clips_has_the_local_epsilon_alone():
@@ -176,7 +175,7 @@ def test_a_period_of_one_inference_that_has_no_account_is_an_error():
     carrier.known = False
     with pytest.raises(ValueError, match="no other number of inferences is known"):
         report.over(2)
-    assert period(report, "a day", 2).epsilon == (np.inf,) * 4
+    assert np.all(np.isinf(period(report, "a day", 2).epsilon))
     with pytest.raises(ValueError, match="no other number of inferences is known"):
         period(without, "once", 1)
 

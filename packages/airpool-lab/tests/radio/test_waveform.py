@@ -242,7 +242,7 @@ def test_a_waveforms_report_stays_one_of_its_waveform(impairments, dimension):
     for each in (*report.odds, *later.odds):
         assert np.allclose(each.device, each.local, rtol=1e-9) == own
     page = report.statement(per_day=5)
-    assert [period.epsilon for period in page.periods[:2]] == [tuple(x.epsilon.tolist()) for x in (report, later)]
+    assert [each.epsilon.tolist() for each in page.periods[:2]] == [x.epsilon.tolist() for x in (report, later)]
     assert own == ("keeps every sample" in str(page))
     # A report that was stored and read is the same one.
     back = pickle.loads(pickle.dumps(report))

@@ -5,6 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
+from airpool.account.question import Question
 from rich.console import Console
 
 from airpool.account.at_least import at_least
@@ -110,7 +111,7 @@ def test_both_ends_are_printed_where_they_are_five_per_cent_apart():
 def test_where_no_lower_end_is_known_there_is_none(changes, neighbours):
     network = replace(TWELVE, devices=replace(TWELVE.devices, participation=0.8), **changes)
     claim = Claim(neighbours=neighbours, inferences=10)
-    assert at_least(network, claim, aggregate(network, claim)) is None
+    assert at_least(Question(network, claim).situation, None) is None
 
 
 RARELY = Ranking(num_selected=1, score_noise_std=100.0)

@@ -325,7 +325,7 @@ def test_options_of_the_report_hold_for_every_period():
     report = guarantee(EQUAL, Claim(live=True, delta=1e-6))
     stated = report.statement(per_day=5)
     again = guarantee(EQUAL, Claim(live=True, delta=1e-6, inferences=5))
-    assert stated.periods[1].epsilon == tuple(again.epsilon)
+    np.testing.assert_array_equal(stated.periods[1].epsilon, again.epsilon)
     assert "noise as running devices draw it" in str(stated)
 
 

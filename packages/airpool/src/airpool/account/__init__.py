@@ -7,7 +7,7 @@ lifetime       slots that a total budget allows           received         what 
 views          a question; what each adversary sees of it, as a leak
 errors         imperfect channel knowledge                eavesdropper     several antennas
 use            one use of a network, as a ledger stores it
-whatif         ε if something were otherwise              at_least         ε of many inferences from below
+whatif         ε if something were otherwise              at_least         ε from below
 reconstruction the error of the best estimate             odds             how often a guess at a secret is right
 exchange       what is spent, in other tools' units, and together with what they spent
 statement      one page for non-experts                   plain_words      its numbers and sentences

@@ -1,7 +1,7 @@
-"""ε of a stream from below: how far the promise may be from the truth (proof: docs/proofs/privacy.md, "From below").
+"""ε from below: how far the promise may be from the truth (proof: docs/proofs/privacy.md, "From below").
 
-The same data in every inference is one choice of the adversary. Then the number n of transmissions and the sum of all
-that was received, each weighted by its noise, say all there is to say: given n and the noise, one Gaussian.
+The same data in every inference of a stream is one choice of the adversary. Then the number n of transmissions and the
+sum of all that was received, each weighted by its noise, say all there is to say: given n and the noise, one Gaussian.
 """
 
 from itertools import accumulate
@@ -10,10 +10,8 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.search import smallest_number
-from airpool.account.views import in_one_use
-from airpool.network import Claim, Network
+from airpool.account.views import Situation
 from airpool.privacy import gaussian
-from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.floor import Floor
 from airpool.privacy.law import binomial
 from airpool.privacy.leak import Decided, Gaussian, PerDevice
@@ -25,44 +23,46 @@ _CUT = 1e-13
 _BLOCKS, _CELLS = 2**7, 2**8
 # Kinds of devices of Scheme 2.1 for which it is computed: seconds each, for a million inferences.
 _KINDS = 4
+# Removal and scores: e^ε beyond this is out of floating point's reach, and ε reported as inf may be finite.
+_RESOLVED = 700.0
 # What arithmetic may cost, as a share of δ.
 _SHARE = 1e-6
 # ln π, ln π′, ln(1−π), ln(1−π′): how often a device transmits and stays silent, with its feature and without it.
 Chance = tuple[float, float, float, float]
 
 
-def at_least(network: Network, claim: Claim, received: Aggregate) -> Floats | None:
-    """A lower end of ε of each device over the claim's inferences; None where none is known.
+def at_least(situation: Situation, lower: Floats | None) -> Floats | None:
+    """A lower end of ε of each device over all uses; None where none is known. lower: that of a single use.
 
         δ_T(ε) ≥ Σ_n Bin(n; T, π)·E[δ_G(ε − ln[Bin(n; T, π)/Bin(n; T, π′)]; Δ√S_n)]
 
     S_n: the sum of n draws of 1/(V + a), rounded down.
-    Holds for: Scheme 1, and 2.1 of few kinds of devices without outages; zero-out and replace; visible participation;
-    a channel that is redrawn, and whose law is what ε is computed from, not a bound on it.
+    Holds for: one use; of a stream Scheme 1, and 2.1 of few kinds of devices without outages; zero-out and replace;
+    visible participation; a channel that is redrawn, and whose law is what ε is computed from, not a bound on it.
     """
-    if (
-        network.cover_noise
-        or not claim.neighbours.keeps_noise
-        or np.any(received.misses)
-        or bounded(network, claim, received)
-    ):
+    if _bounded(situation):
         return None
-    steady = bool(np.all(received.presence == 1)) and received.strength is None
-    scheme = network.scheme
-    if not (steady or network.channel.redrawn) or scheme.needs_ranking_server or not (scheme.independent or steady):
+    network, here, scheme = situation.network, situation.here, situation.network.scheme
+    keeps_noise = situation.claim.neighbours.keeps_noise
+    if situation.uses == 1:
+        return None if lower is None else np.minimum(lower, np.inf if scheme.independent and keeps_noise else _RESOLVED)
+    if network.cover_noise or not keeps_noise or np.any(here.misses) or situation.static:
         return None
-    leak = in_one_use(network, claim, received)
+    if not scheme.independent and here.varies:
+        return None
+    leak = situation.once
     seen, signal = leak.seen, leak.signal
     assert seen is not None
     assert isinstance(signal, Gaussian)
-    if received.strength is not None and not np.any(seen.noise.high.variance > 0):  # the others were not counted
+    if here.strength is not None and not np.any(seen.noise.high.variance > 0):  # the others were not counted
         return None
     if not scheme.independent and leak.num_kinds > _KINDS:
         return None
-    found, times = np.zeros(len(leak.kind)), network.uses(claim)
+    found = np.zeros(len(leak.kind))
     for case in leak.cases:
         if law := _ratios(seen.noise, int(seen.noise.row[case]), float(signal.own[case])):
-            found[case] = _epsilon(times, claim.delta, float(signal.shift[case]), law, _chance(leak, case))
+            distance, chance = float(signal.shift[case]), _chance(leak, case)
+            found[case] = _epsilon(situation.uses, situation.claim.delta, distance, law, chance)
     return leak.worst(found)[leak.of_device]
 
 
@@ -77,18 +77,19 @@ def _chance(leak: PerDevice, case: int) -> Chance:
     return on, on, off, off
 
 
-def bounded(network: Network, claim: Claim, received: Aggregate) -> bool:
+def _bounded(situation: Situation) -> bool:
     """Whether ε counts less noise, or more of a device, than there is, so that its own law is no lower end."""
-    alone = received.alone and not network.channel.rules.separate
+    network, here = situation.network, situation.here
+    alone = here.alone and not network.channel.rules.separate
     beam = network.channel.antennas > 1 and network.channel.fading != "none"  # whose outages are not counted on
     # Scheme 2.2 is granted the worst selection. Scheme 2.1 is heard in spite of outages, and seen to decide under cover
     # noise. Under cover noise the cost of removal is a mean of two.
     scheme = network.scheme
     decided = not (scheme.independent or scheme.needs_ranking_server)
-    covered = network.cover_noise and (not claim.neighbours.keeps_noise or decided)
-    unheard = decided and bool(np.any(received.presence < 1))
+    covered = network.cover_noise and (not situation.claim.neighbours.keeps_noise or decided)
+    unheard = decided and bool(np.any(here.presence < 1))
     chosen = scheme.needs_ranking_server or unheard
-    return received.weakened or alone or beam or covered or chosen
+    return here.weakened or alone or beam or covered or chosen
 
 
 def _ratios(around: Floor, row: int, own: float) -> tuple[Floats, Floats] | None:

@@ -19,15 +19,14 @@ from airpool._support.search import smallest_number
 from airpool._support.threads import single_thread
 from airpool.account.assumptions import ALONE, GRID_REMOVED, reasons
 from airpool.account.guarantee import device_epsilon, score_epsilon
+from airpool.account.lifetime import most_inferences
 from airpool.account.odds import device_odds, percent
-from airpool.account.received import aggregate, covering_noise, require_supported, supports_live
-from airpool.account.views import Question, Situation, at_server
+from airpool.account.received import aggregate, covering_noise, require_supported
+from airpool.account.views import Question
 from airpool.network import Claim, Neighbours, Network, require_claim, require_network, scored
 from airpool.privacy import calibrate as search
-from airpool.privacy import compose, gaussian
-from airpool.privacy.calibrate import UnreachableError
-from airpool.privacy.epsilon import epsilon as epsilon_at
-from airpool.privacy.law import Arrivals, Strength
+from airpool.privacy import gaussian
+from airpool.privacy.law import Arrivals
 from airpool.privacy.odds import priors
 from airpool.radio.fading import quantile
 from airpool.radio.link import link_of
@@ -132,18 +131,18 @@ def calibrate(
     if odds is not None:
         if epsilon is not None or share is not None or per_device or adjust != "noise":
             raise ValueError("odds set one factor on the noise: leave out epsilon, share, per_device and adjust")
-        with single_thread(), automatic("calibrating"):
-            return _with_odds(network, claim, odds, prior)
-    if share is not None:
+    elif share is not None:
         if adjust != "noise" or per_device:
             raise ValueError("share sets the noise of scores and features: leave out adjust and per_device")
         if epsilon is None or np.ndim(epsilon) or not 0 < float(np.asarray(epsilon)) < np.inf:
             raise ValueError(f"epsilon={epsilon} must be one number > 0 and finite where share is given")
-        with single_thread(), automatic("calibrating"):
-            network = _with_score_noise(network, claim, float(np.asarray(epsilon)), share)
-    target = targets(network, epsilon)
-    network = replace(network, devices=replace(network.devices, epsilon=tuple(target.tolist())))
     with single_thread(), automatic("calibrating"):
+        if odds is not None:
+            return _with_odds(network, claim, odds, prior)
+        target = targets(network, epsilon)
+        if share is not None:
+            network = _with_score_noise(network, claim, float(target[0]), share)
+        network = with_column(network, "epsilon", target)
         return _met(network, claim, target, adjust, per_device=per_device, advise=claim.live)
 
 
@@ -151,24 +150,23 @@ def _met(
     network: Network, claim: Claim, target: Floats, adjust: Adjust, *, per_device: bool, advise: bool
 ) -> Network | Claim:
     """`calibrate` with its targets. advise: an error says what else would do."""
-    epsilon_of = partial(device_epsilon, claim=claim)
 
     def advice() -> str:
         return _what_would_do(network, claim, target, adjust, per_device=per_device) if advise else ""
 
     if adjust == "noise":
-        return _with_least_noise(network, claim, target, epsilon_of, advice, per_device=per_device)
+        return _with_least_noise(network, claim, target, advice, per_device=per_device)
     if adjust == "inferences":
         return _with_most_inferences(network, claim, target, advice)
     column = "weight" if adjust == "weight" else "clip_norm"
     start = np.array(getattr(network.devices, column))
 
     def meets(factor: Floats, *, rough: bool = False) -> Any:
-        return epsilon_of(with_column(network, column, start * factor), rough=rough) <= target
+        return device_epsilon(with_column(network, column, start * factor), claim, rough=rough) <= target
 
     factor = _largest_factor(network, claim, meets)
     if np.any(factor <= 0):
-        bare = epsilon_of(with_column(network, column, start * 1e-12))
+        bare = device_epsilon(with_column(network, column, start * 1e-12), claim)
         k = int(np.argmax(bare / target))
         raise search.UnreachableError(float(target[k]), float(bare[k]), advice())
     return with_column(network, column, start * factor)
@@ -203,11 +201,6 @@ def _largest_factor(network: Network, claim: Claim, meets: Callable[..., Any]) -
     return about
 
 
-def _closely(strength: Strength | Arrivals) -> float:
-    """Relative tolerance of a search that computes a law at every step."""
-    return _COSTLY if isinstance(strength, Arrivals) and strength.costly else _FINE
-
-
 def targets(network: Network, epsilon: float | Sequence[float] | Floats | None) -> Floats:
     """One target ε per device, from a number, a list, or the network's own; checked."""
     wanted = network.devices.epsilon if epsilon is None else epsilon
@@ -225,13 +218,7 @@ def with_column(network: Network, column: str, values: Floats) -> Network:
 
 
 def _with_least_noise(
-    network: Network,
-    claim: Claim,
-    target: Floats,
-    epsilon_of: Callable[..., Floats],
-    advice: Callable[[], str],
-    *,
-    per_device: bool,
+    network: Network, claim: Claim, target: Floats, advice: Callable[[], str], *, per_device: bool
 ) -> Network:
     profile = np.array(network.devices.noise_std)
     if per_device:
@@ -239,7 +226,7 @@ def _with_least_noise(
         alone = gaussian.noise_multiplier(target, claim.delta)
         profile = aggregate(network).distance(claim.neighbours) * alone
     try:
-        return least_noise(network, claim, profile, target, epsilon_of)
+        return _least_noise(network, claim, profile, target, partial(device_epsilon, claim=claim))
     except search.UnreachableError as error:
         _require_feasible_scores(network, claim, target)
         hint = advice()
@@ -257,7 +244,7 @@ def _with_least_noise(
         ) from None
 
 
-def least_noise(
+def _least_noise(
     network: Network, claim: Claim, profile: Floats, target: Floats, spent_by: Callable[..., Floats]
 ) -> Network:
     """The network with the least multiple of a profile of noise at which what each device spends meets its target.
@@ -289,8 +276,9 @@ def least_noise(
     strength = aggregate(scaled(1.0) if live else network, claim).strength
 
     def searched(most: float) -> float:
-        near, within = None, 0.0 if strength is None else _closely(strength)  # every step may be a new law
+        near, within = None, 0.0 if strength is None else _FINE  # every step may be a new law
         if isinstance(strength, Arrivals):
+            within = _COSTLY if strength.costly else _FINE
             with suppress(search.UnreachableError):
                 rough = partial(spent, rough=True)
                 near = search.smallest_factor(rough, target, most=most, falling=falling, within=within) or None
@@ -372,24 +360,14 @@ def _require_feasible_scores(network: Network, claim: Claim, target: Floats) -> 
 
 def _with_most_inferences(network: Network, claim: Claim, target: Floats, advice: Callable[[], str]) -> Claim:
     """The claim with as many inferences as the tightest target allows; an error where one is too many."""
-    one, received = replace(claim, inferences=1), aggregate(network, claim)
-    require_supported(network, one)
-    slots, once = network.uses(one), device_epsilon(network, one, received)
+    situation = Question(network, replace(claim, inferences=1)).situation
+    require_supported(network, situation.claim)
+    once = device_epsilon(network, situation.claim, situation.here)
     if np.any(once > target):
         k = int(np.argmax(once / target))
         spent = f"device {k} spends {up(once[k])} on it"
         raise ValueError(f"ε={full(target[k])} does not allow one inference: {spent}{advice()}")
-    situation = Situation(network, one, received, slots)
-    # A stream is accounted for on a coarser grid than a single inference, rounded up: one fits all the same.
-
-    def fits(number: int) -> bool:
-        if claim.live and not supports_live(network, replace(claim, inferences=number)):
-            return False
-        leak = at_server(situation.over(number * slots))
-        return number == 1 or bool(np.all(epsilon_at(leak, claim.delta) <= target))
-
-    most = compose.most_inferences(fits)
-    return replace(claim, inferences=most)
+    return replace(claim, inferences=most_inferences(situation, target))
 
 
 def _power_limit(network: Network) -> tuple[Transmitters, Floats]:
@@ -426,8 +404,8 @@ def _with_odds(network: Network, claim: Claim, odds: float, prior: float) -> Net
 
     try:
         profile, one = np.array(network.devices.noise_std), np.ones(network.devices.count)
-        return least_noise(network, claim, profile, one, gained)
-    except UnreachableError as error:
+        return _least_noise(network, claim, profile, one, gained)
+    except search.UnreachableError as error:
         least = prior + error.smallest * (odds - prior)
         asked = f"odds of {percent(odds)} at a prior of {percent(prior)}"
         raise ValueError(f"{asked} cannot be met by adding noise: the least that can is {percent(least)}") from None

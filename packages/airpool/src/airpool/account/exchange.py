@@ -16,11 +16,11 @@ from airpool._support.arrays import Floats, checked, failure_probability, positi
 from airpool._support.extras import load
 from airpool._support.rounding import up
 from airpool._support.threads import single_thread
-from airpool.account.received import aggregate
-from airpool.account.views import in_one_use, most_draws, stays
+from airpool.account.question import Question
+from airpool.account.views import Situation, certain, most_draws
 from airpool.network import Claim, Neighbours, Network, NetworkError, require_claim, require_network, scored
 from airpool.privacy import compose, gaussian, renyi
-from airpool.privacy.aggregate import Aggregate, ratio
+from airpool.privacy.aggregate import ratio
 from airpool.privacy.compose import Loss, Stream
 from airpool.privacy.device import by_coin, of_object
 from airpool.privacy.leak import COMPOSED_CELLS, PerDevice, Signal, gaussians, given
@@ -215,31 +215,28 @@ def exchange(network: Network, claim: Claim = Claim(), *, protects: Protected = 
             "event, only (ε, δ), which `guarantee` gives; use power_rule='truncate'"
         )
     with single_thread():
-        received, uses = aggregate(network, claim), network.uses(claim)
-        visible = bool(np.any(received.misses)) or (uses > 1 and stays(network, received))
-        if visible and not claim.neighbours.keeps_noise:
+        situation = Question(network, claim).situation
+        if (np.any(situation.here.misses) or situation.static) and not claim.neighbours.keeps_noise:
             raise NetworkError(
                 "neighbours='remove' has no account here: a device that is removed is seen to be missing"
             )
-        alone = replace(received, alone=True, extra=0.0)
-        if protects == "object":
-            return _object(network, claim, received, alone)
-        return _device(network, claim, received if protects == "device" else alone, protects)
+        return _object(situation) if protects == "object" else _device(situation, protects)
 
 
-def _device(network: Network, claim: Claim, received: Aggregate, protects: Protected) -> Exchange:
-    """One device's feature: in the sum, or in its own signal where `received` is alone."""
-    uses, scored = network.uses(claim), not network.scheme.independent
+def _device(situation: Situation, protects: Protected) -> Exchange:
+    """One device's feature: in the sum, or in its own signal."""
+    network, claim, uses = situation.network, situation.claim, situation.uses
+    by_score, local = not network.scheme.independent, protects == "local"
+    received, leak = (situation.without_others, situation.alone) if local else (situation.here, situation.once)
     # As of a stream: what a law leaves open counts as the worst outcome, in which no other noise is there.
-    leak = in_one_use(network, claim, received).coarse(COMPOSED_CELLS)
-    coin, together = None, uses > 1 and stays(network, received)
-    if protects == "local" and not scored and claim.neighbours.keeps_noise:
+    leak, coin = leak.coarse(COMPOSED_CELLS), None
+    if local and not by_score and claim.neighbours.keeps_noise:
         alone = ratio(received.distance(claim.neighbours), np.sqrt(received.variance))
         leak, uses = gaussians(alone * np.sqrt(uses)), 1
-    elif together and not scored and bool(np.all(received.participation == 1)) and most_draws(network, uses, 1) == 1:
-        many = replace(received, shift=received.shift * np.sqrt(uses))
-        received, leak, uses = many, by_coin(many, claim.neighbours).coarse(COMPOSED_CELLS), 1
-    elif network.cover_noise and not scored and claim.neighbours is Neighbours.ZERO_OUT:
+    elif situation.static and certain(network, claim, received) and most_draws(network, uses, 1) == 1:
+        received = replace(received, shift=received.shift * np.sqrt(uses))
+        leak, uses = by_coin(received, claim.neighbours).coarse(COMPOSED_CELLS), 1
+    elif network.cover_noise and not by_score and claim.neighbours is Neighbours.ZERO_OUT:
         coin = received.participation if bool(np.any(received.participation < 1)) else None
     first = np.unique(leak.of_device, return_index=True)[1]
     found = Exchange(
@@ -247,14 +244,14 @@ def _device(network: Network, claim: Claim, received: Aggregate, protects: Prote
         claim=claim,
         protects=protects,
         gaussian=leak.gaussian is not None,
-        missed=np.minimum(network.uses(claim) * received.misses, 1.0),
+        missed=situation.missed(received),
         _leak=leak,
         _times=uses,
         _score=_decided(network)[first],
-        _worst=ratio(received.distance(claim.neighbours), np.sqrt(received.least_variance(by_score=scored)))[first],
+        _worst=ratio(received.distance(claim.neighbours), np.sqrt(received.least_variance(by_score=by_score)))[first],
         _coin=coin,
     )
-    if together and uses > 1 and claim.neighbours.keeps_noise:
+    if situation.static and uses > 1:
         # Given the channel every inference is at most the worst Gaussian, whoever takes part.
         still = gaussians(found.gdp)
         nothing = np.zeros(still.num_kinds)
@@ -262,14 +259,14 @@ def _device(network: Network, claim: Claim, received: Aggregate, protects: Prote
     return found
 
 
-def _object(network: Network, claim: Claim, received: Aggregate, alone: Aggregate) -> Exchange:
+def _object(situation: Situation) -> Exchange:
+    network, claim, uses = situation.network, situation.claim, situation.uses
     if not network.scheme.independent:
         raise NetworkError(
             f"scheme {network.scheme.name}: all scores may change with the object, so nothing is promised"
         )
-    uses = network.uses(claim)
-    still = uses > 1 and stays(network, received)
-    leak, apart = (of_object(each, claim.neighbours) for each in (alone if still else received, alone))
+    apart = of_object(situation.without_others, claim.neighbours)
+    leak = apart if situation.static else of_object(situation.here, claim.neighbours)
     law = leak.distances
     assert apart.gaussian is not None
     return Exchange(
@@ -277,7 +274,7 @@ def _object(network: Network, claim: Claim, received: Aggregate, alone: Aggregat
         claim=claim,
         protects="object",
         gaussian=leak.gaussian is not None,
-        missed=np.array([min(uses * float(np.sum(received.failure)), 1.0)]),
+        missed=np.array([min(uses * float(np.sum(situation.here.failure)), 1.0)]),
         _leak=leak,
         _times=uses,
         _score=np.zeros(1),
@@ -318,13 +315,12 @@ def combined(spent: Exchange, others: Any, delta: float | None = None, *, device
     >>> round(combined(spent, (1.0, 1e-6)), 2), round(combined(spent, []), 2)
     (4.16, 3.2)
     """
-    given = list(others) if isinstance(others, list) else [others]
     target = float(failure_probability(spent.claim.delta if delta is None else delta))
     count = len(spent.missed)
     if device is not None and not 0 <= device < count:
         raise ValueError(f"device={device} must be from 0 to {count - 1}")
     with single_thread():
-        foreign = [_loss(each) for each in given]
+        foreign = _losses(others)
         which = spent.distinct if device is None else [device]
         return max(_of_one(spent, k, foreign, target) for k in which)
 
@@ -343,9 +339,8 @@ def budget_beside(others: Any, *, epsilon: float, delta: float, ledger_delta: fl
     share = target / 2 if ledger_delta is None else float(failure_probability(ledger_delta, "ledger_delta"))
     if share >= target:
         raise ValueError(f"ledger_delta={share:g} must be less than delta={target:g}, of which it is a part")
-    given = list(others) if isinstance(others, list) else [others]
     with single_thread():
-        foreign = [_loss(each) for each in given]
+        foreign = _losses(others)
 
         def together(of_ledger: float) -> float:
             return _epsilon([_loss((of_ledger, share)), *foreign], target)
@@ -373,6 +368,10 @@ def _epsilon(parts: Sequence[tuple[Loss, ...]], delta: float, missed: float = 0.
     ways = zip(*(each * (directions // len(each)) for each in parts), strict=True)
     together = Stream(tuple(reduce(compose.composed, way) for way in ways))
     return float(compose.nearby(lambda left: np.array([together.epsilon(left, of=delta)]), delta, missed)[0])
+
+
+def _losses(others: Any) -> list[tuple[Loss, ...]]:
+    return [_loss(each) for each in (others if isinstance(others, list) else [others])]
 
 
 def _loss(other: Any) -> tuple[Loss, ...]:

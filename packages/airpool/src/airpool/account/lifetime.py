@@ -11,7 +11,8 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool.account.guarantee import device_epsilon
-from airpool.account.received import aggregate, supports_live
+from airpool.account.question import Question
+from airpool.account.received import supports_live
 from airpool.account.views import Situation, at_server
 from airpool.network import Claim, Network, require_claim
 from airpool.privacy import compose
@@ -60,19 +61,25 @@ def lifetime(network: Network, claim: Claim = Claim(), *, epsilon: float, mean_s
     (176, 11, 23)
     """
     require_claim(claim)
-    _check_redrawn(network)
+    if not network.slots.redrawn:
+        raise ValueError("slots.redrawn=false must be true here: a budget counts slots that are drawn anew")
     check_mean(network, mean_slots)
     if not 0 < epsilon < np.inf:
         raise ValueError(f"budget ε={epsilon:g} must be > 0 and finite")
     slot = _one_slot(network, claim)
     limit = compose.MOST_INFERENCES if slot.once.gaussian is None else _MOST_GAUSSIAN
+    return Lifetime(epsilon, most_inferences(slot, epsilon, limit=limit), network.slots.count, mean_slots)
 
-    def fits(slots: int) -> bool:
-        drawn = not claim.live or supports_live(slot.network, replace(claim, inferences=slots))
-        return drawn and bool(np.all(_spent(slot.over(slots)) <= epsilon))
 
-    most = compose.most_inferences(fits, limit=limit)
-    return Lifetime(epsilon, most, network.slots.count, mean_slots)
+def most_inferences(one: Situation, budget: Floats | float, *, limit: int = 2**20) -> int:
+    """The most inferences, each as this one, over which every device keeps within its budget ε; 0 where none does."""
+
+    def fits(number: int) -> bool:
+        drawn = not one.claim.live or supports_live(one.network, replace(one.claim, inferences=number))
+        leak = at_server(one.over(number * one.uses))
+        return drawn and bool(np.all(epsilon_at(leak, one.claim.delta) <= budget))
+
+    return compose.most_inferences(fits, limit=limit)
 
 
 def mean_epsilon(network: Network, claim: Claim, mean_slots: float) -> float:
@@ -100,18 +107,9 @@ def one_slot_mu(network: Network, claim: Claim = Claim()) -> float | None:
 
 def stream_epsilon(network: Network, claim: Claim, slots: int) -> float:
     """ε of the worst device over this number of slots, each with a draw of its own."""
-    return float(np.max(_spent(_one_slot(network, claim).over(max(slots, 1)))))
+    leak = at_server(_one_slot(network, claim).over(max(slots, 1)))
+    return float(np.max(epsilon_at(leak, claim.delta)))
 
 
 def _one_slot(network: Network, claim: Claim) -> Situation:
-    one, claim = network.one_slot, replace(claim, inferences=1)
-    return Situation(one, claim, aggregate(one, claim), 1)
-
-
-def _spent(situation: Situation) -> Floats:
-    return epsilon_at(at_server(situation), situation.claim.delta)
-
-
-def _check_redrawn(network: Network) -> None:
-    if not network.slots.redrawn:
-        raise ValueError("slots.redrawn=false must be true here: a budget counts slots that are drawn anew")
+    return Question(network.one_slot, replace(claim, inferences=1)).situation

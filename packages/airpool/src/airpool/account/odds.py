@@ -162,16 +162,6 @@ def odds(network: Network, claim: Claim = Claim(), *, prior: float | Sequence[fl
     return found[0] if np.ndim(prior) == 0 else found
 
 
-def zeroed(claim: Claim) -> Claim:
-    """The claim with the neighbours that odds are about: a zeroed feature."""
-    return claim if claim.neighbours is Neighbours.ZERO_OUT else replace(claim, neighbours=Neighbours.ZERO_OUT)
-
-
-def reported(question: Question) -> tuple[Odds, ...]:
-    """Odds of a report at the priors `REPORTED`."""
-    return odds_of(question, np.array(REPORTED))
-
-
 def odds_of(question: Question, prior: Floats) -> tuple[Odds, ...]:
     """Odds at each prior: those of each view's leak, against a device whose feature is zeroed."""
     situation = guessing(question)
@@ -186,7 +176,9 @@ def odds_of(question: Question, prior: Floats) -> tuple[Odds, ...]:
 
 def guessing(question: Question, *, rough: bool = False) -> Situation:
     """The situation of somebody who guesses: whatever neighbours ε is about, a feature is zeroed."""
-    network, claim = question.accounted, zeroed(question.claim)
+    network, claim = question.accounted, question.claim
+    if claim.neighbours is not Neighbours.ZERO_OUT:
+        claim = replace(claim, neighbours=Neighbours.ZERO_OUT)
     same = not rough and question.claim.neighbours.keeps_noise
     here = question.situation.here if same else aggregate(network, claim, rough=rough)
     known = question.situation.kept if same and claim is question.claim else {}

@@ -1,4 +1,4 @@
-"""Sentences of a statement, in plain words: each depends on the network's settings (numbers: periods.py)."""
+"""Numbers and sentences of a statement: leakage by period, who reads what, and all of it in plain words."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -7,10 +7,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from airpool._support.rounding import full
+from airpool._support.arrays import Floats
+from airpool._support.rounding import full, number, numbers, shown
 from airpool.account.assumptions import in_plain_words
-from airpool.account.odds import REPORTED, percent
-from airpool.account.report import PrivacyReport, number, shown
+from airpool.account.odds import REPORTED, Odds, percent
+from airpool.account.report import PrivacyReport
 from airpool.network import Claim, Network, NetworkError
 
 # Odds of a yes-or-no guess up to which a secret is called protected, and weakly protected; above MOST it is neither.
@@ -18,42 +19,45 @@ PROTECTED, WEAKLY = 0.75, 0.95
 MOST = 10.0  # ε
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Period:
     """Leakage of every device over one period, all of whose inferences show the same secret.
 
-    epsilon, local: per device. odds, local_odds: (priors, devices), as of `guesses.REPORTED`. missing: why nothing is
-    known, and every number the largest that there is; "" elsewhere. reasons: by name, of each ε that is infinite.
+    epsilon, local: per device. odds: at the priors `REPORTED`. missing: why nothing is known, and every number the
+    largest that there is; "" elsewhere. reasons: by name, of each ε that is infinite.
     static: ε of the worst device if a channel that is drawn anew each time stays as it is; None where that is no
     question. selected: the same if the server chooses its moments by the channel. assumptions: of the period's report.
     """
 
     name: str
     inferences: int
-    epsilon: tuple[float, ...]
-    local: tuple[float, ...]
+    epsilon: Floats
+    local: Floats
     object: float
-    odds: tuple[tuple[float, ...], ...]
-    local_odds: tuple[tuple[float, ...], ...]
-    object_odds: tuple[float, ...]
+    odds: tuple[Odds, ...]
     missing: str = ""
     reasons: Mapping[str, str] = field(default_factory=dict)
     static: float | None = None
     selected: float | None = None
     assumptions: tuple[str, ...] = ()
 
+    @property
+    def worst(self) -> float:
+        """ε of the worst device."""
+        return float(np.max(self.epsilon))
+
     def to_json(self) -> dict[str, Any]:
         return {
             "name": self.name,
             "inferences": self.inferences,
-            "epsilon": [number(each) for each in self.epsilon],
-            "epsilon_local": [number(each) for each in self.local],
+            "epsilon": numbers(self.epsilon),
+            "epsilon_local": numbers(self.local),
             "epsilon_object": number(self.object),
             "epsilon_if_static": None if self.static is None else number(self.static),
             "epsilon_if_selected": None if self.selected is None else number(self.selected),
-            "odds": {str(prior): each for prior, each in zip(REPORTED, self.odds, strict=True)},
-            "odds_local": {str(prior): each for prior, each in zip(REPORTED, self.local_odds, strict=True)},
-            "odds_object": {str(prior): each for prior, each in zip(REPORTED, self.object_odds, strict=True)},
+            "odds": {str(each.prior): each.device.tolist() for each in self.odds},
+            "odds_local": {str(each.prior): each.local.tolist() for each in self.odds},
+            "odds_object": {str(each.prior): each.object for each in self.odds},
             "missing": self.missing,
             "reasons": dict(self.reasons),
         }
@@ -61,7 +65,7 @@ class Period:
 
 def level(over: Period) -> str:
     """The word for the worst device's protection over a period."""
-    return verdict(max(over.epsilon), max(over.odds[0]))
+    return verdict(over.worst, over.odds[0].worst)
 
 
 def verdict(epsilon: float, odds: float) -> str:
@@ -87,18 +91,16 @@ def period(report: PrivacyReport, name: str, inferences: int) -> Period:
     except ValueError as error:
         if inferences == 1:
             raise
-        none, sure = (inf,) * report.network.devices.count, (1.0,) * report.network.devices.count
-        both = (sure,) * len(REPORTED)
-        return Period(name, inferences, none, none, inf, both, both, (1.0,) * len(REPORTED), missing=str(error))
+        none, sure = np.full_like(report.epsilon, inf), np.ones_like(report.epsilon)
+        odds = tuple(Odds(prior, sure, sure, 1.0) for prior in REPORTED)
+        return Period(name, inferences, none, none, inf, odds, missing=str(error))
     return Period(
         name,
         inferences,
-        tuple(map(float, found.epsilon)),
-        tuple(map(float, found.epsilon_local)),
+        found.epsilon,
+        found.epsilon_local,
         found.epsilon_object,
-        tuple(tuple(map(float, each.device)) for each in odds),
-        tuple(tuple(map(float, each.local)) for each in odds),
-        tuple(each.object for each in odds),
+        odds,
         reasons=found.reasons,
         static=None if stays is None else float(np.max(stays)),
         selected=None if chosen is None else float(np.max(chosen)),
@@ -125,27 +127,17 @@ def lasting(report: PrivacyReport, periods: Sequence[Period]) -> tuple[int, int]
     return most("protected"), most("protected", "weakly protected")
 
 
-def level_by(inferences: int, lasting: tuple[int, int]) -> str:
-    """The word for so many inferences, from how long each protection lasts.
-
-    >>> level_by(1, (1, 10)), level_by(10, (1, 10)), level_by(11, (1, 10))
-    ('protected', 'weakly protected', 'not protected')
-    """
-    protected, weakly = lasting
-    return "protected" if inferences <= protected else "weakly protected" if inferences <= weakly else "not protected"
-
-
 def one_colluder_more(report: PrivacyReport) -> tuple[float, float]:
     """ε and yes-or-no odds of the worst device against one device more that tells its noise; never below the server's.
 
     Own noise alone counts where no other device is left, or where a secure sum refuses so many colluders.
     """
-    once, local = report.odds[0], (float(np.max(report.epsilon_local)), float(np.max(report.odds[0].local)))
+    once = report.odds[0]
     try:
         more = report.again(replace(report.network, colluders=report.network.colluders + 1))
         found = more.worst, more.odds[0].worst
     except NetworkError:
-        found = local
+        found = float(np.max(report.epsilon_local)), float(np.max(once.local))
     return max(found[0], report.worst), max(found[1], once.worst)
 
 
@@ -162,11 +154,10 @@ def limit(value: float) -> str:
     return "no limit" if np.isinf(value) else f"{int(shown(value, 0)):,}" if value >= 100 else shown(value)
 
 
-def fact(period: Period, lasting: tuple[int, int]) -> str:
-    """The meaning of a period's odds. lasting: inferences up to which the worst device is protected, and weakly so."""
+def fact(period: Period) -> str:
+    """The meaning of a period's odds."""
     many = "" if period.inferences == 1 else f" ({period.inferences:,} inferences that show the same)"
-    word = level_by(period.inferences, lasting)
-    return f"of yes-or-no guesses are right at most after {period.name}{many}, instead of 50 %: {word}"
+    return f"of yes-or-no guesses are right at most after {period.name}{many}, instead of 50 %: {level(period)}"
 
 
 def in_short(periods: Sequence[Period], lasting: tuple[int, int], *, separate: bool = False) -> list[str]:
@@ -180,7 +171,7 @@ def in_short(periods: Sequence[Period], lasting: tuple[int, int], *, separate: b
         "Guesses at a secret that one device alone sees, such as whether a person stands at its side of the room, by "
         "someone who receives what the server does; the numbers are those of the device that is protected least."
     ]
-    even, own = (percent(max(odds[0])) for odds in (once.odds, once.local_odds))
+    even, own = (percent(float(np.max(values))) for values in (once.odds[0].device, once.odds[0].local))
     if own != even:
         lines[0] += (
             f" Counting only inferences in which the device sends, up to {own} are right after one."
@@ -188,13 +179,13 @@ def in_short(periods: Sequence[Period], lasting: tuple[int, int], *, separate: b
             else f" Someone who gets one device's signal by itself is right up to {own} after one inference."
         )
     for each in periods:
-        if np.isinf(max(each.epsilon)):
+        if np.isinf(each.worst):
             why = in_plain_words(each.reasons.get("epsilon", ""))
             reason = f"it is not accounted for ({each.missing})" if each.missing else why
             lines.append(f"Over {each.name} ε has no limit: not protected, because {reason}.")
             break
-        if max(each.epsilon) > MOST and max(each.odds[0]) <= WEAKLY:
-            much = f"Over {each.name} ε is {limit(max(each.epsilon))}"
+        if each.worst > MOST and each.odds[0].worst <= WEAKLY:
+            much = f"Over {each.name} ε is {limit(each.worst)}"
             lines.append(f"{much}: not called protected, because in rare cases much more can be learnt.")
     if lasting[1]:
         protected, weakly = (f"{each:,} inference{'s' * (each != 1)}" for each in lasting)
@@ -355,7 +346,7 @@ def reading(periods: Sequence[Period], *, separate: bool = False) -> str:
         if separate
         else "if they receive that device alone, or if all other devices work with them"
     )
-    even, rare = max(one.odds[0]), max(one.odds[1])
+    even, rare = (each.worst for each in one.odds)
     return (
         "How to read it: someone who would have guessed right 50 % of the time is right at most "
         f"{percent(even)} of the time after one inference; of forty equally likely answers, {percent(rare)} instead of "
@@ -366,14 +357,13 @@ def reading(periods: Sequence[Period], *, separate: bool = False) -> str:
 
 def unmoved(periods: Sequence[Period]) -> list[str]:
     """ε if a channel that is drawn anew stays as it is, in words; nothing where it is no more than the tables say."""
-    more = [each for each in periods if each.static is not None and limit(each.static) != limit(max(each.epsilon))]
-    more = [each for each in more if each.static is not None and each.static > max(each.epsilon)]
-    if not more:
+    more = [(each.name, each.static, each.worst) for each in periods if each.static is not None]
+    told = [f"{limit(stays)} over {name}" for name, stays, anew in more if stays > anew and limit(stays) != limit(anew)]
+    if not told:
         return []
-    told = ", ".join(f"{limit(each.static or 0.0)} over {each.name}" for each in more)
     return [
         "The rows of several inferences count on radio channels that change from one to the next. If nothing moves and "
-        f"they stay as they are, ε of the worst device is up to {told}."
+        f"they stay as they are, ε of the worst device is up to {', '.join(told)}."
     ]
 
 
@@ -396,7 +386,7 @@ def selected(report: PrivacyReport, periods: Sequence[Period]) -> list[str]:
 def unprotected(network: Network, periods: Sequence[Period]) -> list[str]:
     """Everything that ε does not cover, as sentences."""
     access = network.channel.rules
-    each = [f"{limit(one.object)} over {one.name} (50 % becomes {percent(one.object_odds[0])})" for one in periods]
+    each = [f"{limit(one.object)} over {one.name} (50 % becomes {percent(one.odds[0].object)})" for one in periods]
     once = periods[0].reasons.get("epsilon_object")
     why = "" if once is None else f" It has no limit: {in_plain_words(once)}."
     lines = [f"What several devices see, such as what the object is. Its ε: {', '.join(each)}.{why}"]

@@ -10,12 +10,10 @@ from typing import Any
 import numpy as np
 
 from airpool._support.arrays import Floats, checked
-from airpool.account.received import aggregate
-from airpool.account.views import stays
+from airpool.account.question import Question
 from airpool.network import Claim, Neighbours, Network, require_claim, require_network
 from airpool.privacy import odds
-from airpool.privacy.aggregate import Aggregate, ratio
-from airpool.privacy.device import by_coin
+from airpool.privacy.aggregate import ratio
 
 # Fisher information of a coordinate, times its variance, of a prior: Gaussian, and cos² on an interval.
 GAUSSIAN, COSINE = 1.0, float(np.pi**2 / 3 - 2)
@@ -69,7 +67,8 @@ def reconstruction(
     checked("information", information, allowed="must be >= 1", ok=lambda x: x >= 1)
     checked("share", share, allowed="must be > 0 and finite", ok=lambda x: (x > 0) & np.isfinite(x))
     claim = replace(claim, neighbours=Neighbours.ZERO_OUT, credit_channel_noise=False)
-    received, uses = aggregate(network, claim), network.uses(claim)
+    situation = Question(network, claim).situation
+    received, uses = situation.here, situation.uses
 
     def gained(mu: Floats) -> Floats:
         """Share of the variance that is known; it rises with μ."""
@@ -78,13 +77,8 @@ def reconstruction(
         return np.where(mu > 0, known, 0.0)  # of silence: the prior's own variance
 
     local = ratio(received.shift, np.sqrt(received.variance)) * np.sqrt(uses)
-    alone = gained(local) + uses * replace(received, alone=True, extra=0.0).misses
-    found = _expected(network, uses, received, gained) + uses * received.misses
+    alone = gained(local) + uses * situation.without_others.misses
+    # The mean over draws of coins and channel, rounded up; all where one draw serves a stream.
+    mean = 1.0 if situation.static else odds.means_of(situation.once, [gained], uses)[0]
+    found = mean + uses * received.misses
     return Reconstruction(np.maximum(1 - np.minimum(found, alone), 0.0), np.maximum(1 - alone, 0.0), information, share)
-
-
-def _expected(network: Network, uses: int, received: Aggregate, gained: odds.Rising) -> Floats:
-    """The mean of what is gained over draws of coins and channel, rounded up; 1 where one draw serves a stream."""
-    if uses > 1 and stays(network, received):
-        return np.ones(received.num_devices)
-    return odds.means_of(by_coin(received, Neighbours.ZERO_OUT), [gained], uses)[0]

@@ -15,8 +15,9 @@ from airpool._support.table import TextTable, runs_of
 from airpool._support.version import __version__
 from airpool.account import assumptions as sentences
 from airpool.account import theorem1, whatif
+from airpool.account.at_least import at_least
 from airpool.account.event import Event
-from airpool.account.odds import Odds, in_words, reported
+from airpool.account.odds import REPORTED, Odds, in_words, odds_of
 from airpool.account.views import Question
 from airpool.network import Claim, Network, network_plugins
 from airpool.privacy.leak import OverTime
@@ -117,7 +118,7 @@ class PrivacyReport:
 
     @cached_property
     def _selected(self) -> tuple[Floats | None, int | None]:
-        return whatif.if_selected(self.question.situation, self.epsilon) or (None, None)
+        return whatif.if_selected(self.question.situation, self.epsilon)
 
     @property
     def epsilon_if_selected(self) -> Floats | None:
@@ -143,12 +144,12 @@ class PrivacyReport:
         carrier = self.question.carrier
         if carrier is not None and not carrier.exact:
             return None
-        return whatif.from_below(self.question.situation, self.epsilon_lower)
+        return at_least(self.question.situation, self.epsilon_lower)
 
     @cached_property
     def odds(self) -> tuple[Odds, ...]:
         """Odds of a yes-or-no question, and of one of 40 (docs/theory/guarantee.md §11). Computed on first use."""
-        return reported(self.question)
+        return odds_of(self.question, np.array(REPORTED))
 
     def over(self, inferences: int) -> "PrivacyReport":
         """The report of another number of inferences, all else equal."""
@@ -192,20 +193,24 @@ class PrivacyReport:
     def to_json(self, *, absent: bool = True) -> dict[str, Any]:
         """As plain data. absent: with `epsilon_if_absent`, else None in its place."""
         network, claim, paper = self.network, self.claim, self.paper
+
+        def each(values: Floats | None) -> list[float | str] | None:
+            return None if values is None else numbers(values)
+
         return {
-            "epsilon": numbers(self.epsilon),
-            "epsilon_lower": None if self.epsilon_lower is None else numbers(self.epsilon_lower),
-            "epsilon_local": numbers(self.epsilon_local),
+            "epsilon": each(self.epsilon),
+            "epsilon_lower": each(self.epsilon_lower),
+            "epsilon_local": each(self.epsilon_local),
             "epsilon_object": number(self.epsilon_object),
-            "epsilon_eavesdropper": None if self.epsilon_eavesdropper is None else numbers(self.epsilon_eavesdropper),
-            "epsilon_if_static": None if self.epsilon_if_static is None else numbers(self.epsilon_if_static),
-            "epsilon_if_selected": None if self.epsilon_if_selected is None else numbers(self.epsilon_if_selected),
+            "epsilon_eavesdropper": each(self.epsilon_eavesdropper),
+            "epsilon_if_static": each(self.epsilon_if_static),
+            "epsilon_if_selected": each(self.epsilon_if_selected),
             "outages_if_selected": self.outages_if_selected,
-            "epsilon_at_least": None if self.epsilon_at_least is None else numbers(self.epsilon_at_least),
+            "epsilon_at_least": each(self.epsilon_at_least),
             "epsilon_if_absent": numbers(self.epsilon_if_absent) if absent else None,
             "reasons": dict(self.reasons),
             "event": None if self.event is None else self.event.to_json(),
-            "odds": [each.to_json() for each in self.odds],
+            "odds": [guess.to_json() for guess in self.odds],
             **{name: getattr(claim, name) for name in ("delta", "neighbours", "inferences", "live")},
             **{name: getattr(network, name) for name in ("cover_noise", "colluders", "dropouts")},
             "slots": network.slots.count,
@@ -228,8 +233,7 @@ class PrivacyReport:
         >>> with TemporaryDirectory() as folder:
         ...     guarantee(Network.uniform(num_devices=3)).plot(f"{folder}/epsilon.png")
         """
-        names = ("epsilon", "epsilon_local", "epsilon_object")
-        draw(path, self.network, self.claim, {name: getattr(self, name) for name in names}, self.reasons, self.paper)
+        _draw(self, path)
 
 
 # A lower end that is further from ε than this share is printed.
@@ -328,14 +332,7 @@ def table(report: PrivacyReport, *, absent: bool = True) -> "Group":
 _WIDEST = 56  # characters of a line of the legend
 
 
-def draw(
-    path: str,
-    network: Network,
-    claim: Claim,
-    epsilons: Mapping[str, Any],
-    reasons: Mapping[str, str],
-    paper: theorem1.PaperClaim,
-) -> None:
+def _draw(report: PrivacyReport, path: str) -> None:
     """Writes the picture of a report's three ε and the paper's claim.
 
     An infinite ε is an arrow at the upper end of the axis, a 0 one at its lower end.
@@ -344,16 +341,17 @@ def draw(
 
     from airpool._support.figures import BLUE, GREY, ORANGE, RED, figure
 
-    k, whole = np.arange(network.devices.count), np.full(network.devices.count, epsilons["epsilon_object"])
-    paper_name = "the paper's Theorem 1"
+    claim, reasons, paper = report.claim, report.reasons, report.paper
+    k, whole = np.arange(len(report.epsilon)), np.full_like(report.epsilon, report.epsilon_object)
+    claimed, paper_name = paper.epsilon, "the paper's Theorem 1"
+    if paper.reason:  # undefined is not infinite: nothing is drawn of it
+        claimed, paper_name = np.full_like(claimed, np.nan), f"{paper_name}: undefined"
     series = [
         (whole, GREY, "D", "object: all views change", reasons.get("epsilon_object")),
-        (epsilons["epsilon_local"], ORANGE, "s", "local: nobody else trusted", reasons.get("epsilon_local")),
-        (paper.epsilon, RED, "x", f"{paper_name}: undefined" if paper.reason else paper_name, None),
-        (epsilons["epsilon"], BLUE, "o", f"device: exact, {claim.neighbours}", reasons.get("epsilon")),
+        (report.epsilon_local, ORANGE, "s", "local: nobody else trusted", reasons.get("epsilon_local")),
+        (claimed, RED, "x", paper_name, None),
+        (report.epsilon, BLUE, "o", f"device: exact, {claim.neighbours}", reasons.get("epsilon")),
     ]
-    if paper.reason:  # undefined is not infinite: nothing is drawn of it
-        series[2] = (np.full(len(k), np.nan), *series[2][1:])
     low, high = _limits([values for values, *_ in series])
     with figure(path, height=4.4) as (_, axes):
         axes.set_yscale("log")

@@ -1,7 +1,7 @@
 """The statement: what a network leaks, on one page, for non-experts.
 
-periods.py has the numbers of one inference, a day and a year, plain_words.py the sentences. The content is
-one list of sections, shown as HTML (`html`) or as plain text that is Markdown too (`str`).
+plain_words.py has the numbers of one inference, a day and a year, and the sentences. The content is one list of
+sections, shown as HTML (`html`) or as plain text that is Markdown too (`str`).
 """
 
 from collections.abc import Sequence
@@ -72,7 +72,10 @@ class Statement:
         return (
             Section(
                 "In short",
-                [_facts(periods, self.lasting), *map(Text, words.in_short(periods, self.lasting, separate=separate))],
+                [
+                    Facts([(percent(each.odds[0].worst), words.fact(each)) for each in periods]),
+                    *map(Text, words.in_short(periods, self.lasting, separate=separate)),
+                ],
             ),
             Section("What leaves a device, and to whom", [Items(words.leaves(network)), _who(report)]),
             Section(
@@ -111,7 +114,7 @@ class Statement:
         return "\n\n".join([*parts, *self.footer]) + "\n"
 
     def __repr__(self) -> str:
-        worst = ", ".join(f"{each.name}: {worst_epsilon(each)}" for each in self.periods)
+        worst = ", ".join(f"{each.name}: {limit(each.worst)}" for each in self.periods)
         return f"Statement({self.report.network.devices.count} devices, ε of the worst: {worst})"
 
     def _repr_html_(self) -> str:
@@ -171,10 +174,6 @@ def in_words(per_day: float) -> str:
     )
 
 
-def worst_epsilon(period: Period) -> str:
-    return limit(max(period.epsilon))
-
-
 def groups(report: PrivacyReport, periods: Sequence[Period]) -> list[list[int]]:
     """Devices of equal settings and equal leakage, together; the group that leaks most comes first."""
     d, found = report.network.devices, dict[Any, list[int]]()
@@ -187,18 +186,14 @@ def groups(report: PrivacyReport, periods: Sequence[Period]) -> list[list[int]]:
 
 
 def _cells(period: Period, device: int) -> tuple[str, ...]:
-    (even, rare), (local, _) = period.odds, period.local_odds
+    even, rare = period.odds
     return (
         limit(period.epsilon[device]),
-        percent(even[device]),
-        percent(rare[device]),
+        percent(even.device[device]),
+        percent(rare.device[device]),
         limit(period.local[device]),
-        percent(local[device]),
+        percent(even.local[device]),
     )
-
-
-def _facts(periods: Sequence[Period], lasting: tuple[int, int]) -> Facts:
-    return Facts([(percent(max(each.odds[0])), words.fact(each, lasting)) for each in periods])
 
 
 def _block(report: PrivacyReport, periods: Sequence[Period], group: Sequence[int]) -> PageTable:

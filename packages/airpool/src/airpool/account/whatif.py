@@ -1,4 +1,4 @@
-"""ε if the channel stayed, if devices were absent, if the server picked its moments; and ε from below."""
+"""ε if the channel stayed, if devices were absent, if the server picked its moments."""
 
 from dataclasses import replace
 
@@ -6,9 +6,8 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.threads import single_thread
-from airpool.account.at_least import at_least, bounded
 from airpool.account.views import Situation, at_server, beside, certain
-from airpool.network import Claim, Network
+from airpool.network import Network
 from airpool.privacy import gaussian
 from airpool.privacy.aggregate import Aggregate
 from airpool.privacy.compose import nearby
@@ -19,20 +18,18 @@ from airpool.privacy.floor import floor
 
 # Up to this many devices it is said what colluders and dropouts would cost.
 _ABSENT_UP_TO = 64
-# Removal and scores: e^ε beyond this is out of floating point's reach, and ε reported as inf may be finite.
-_RESOLVED = 700.0
 # A draw of the channel that is rarer than this is not waited for.
 _RARE = 1e-3
 
 
 def if_absent(situation: Situation, worst: float) -> tuple[float, ...]:
     """The worst device's ε if 0, 1 or 2 others collude or drop out; the first alone where the network says how many."""
-    network, claim, here = situation.network, situation.claim, situation.here
+    here = situation.here
     known = here.absent or here.colluding or here.alone
-    if here.num_devices > _ABSENT_UP_TO or known or situation.uses > 1 or network.slots.count > 1:
+    if here.num_devices > _ABSENT_UP_TO or known or situation.uses > 1 or situation.network.slots.count > 1:
         return (worst,)
-    more = (_epsilon(network, claim, replace(here, absent=absent)) for absent in range(1, min(3, here.num_devices)))
-    return (worst, *(float(np.max(each)) for each in more))
+    more = (replace(here, absent=absent) for absent in range(1, min(3, here.num_devices)))
+    return (worst, *(float(np.max(_epsilon(replace(situation, here=each, kept={})))) for each in more))
 
 
 def if_static(situation: Situation) -> Floats | None:
@@ -41,10 +38,10 @@ def if_static(situation: Situation) -> Floats | None:
     if situation.uses == 1 or not network.channel.redrawn or not situation.here.varies:
         return None
     still = replace(network, channel=replace(network.channel, redrawn=False))
-    return _epsilon(still, situation.claim, situation.here)
+    return _epsilon(replace(situation, network=still))
 
 
-def if_selected(situation: Situation, averaged: Floats) -> tuple[Floats, int | None] | None:
+def if_selected(situation: Situation, averaged: Floats) -> tuple[Floats | None, int | None]:
     """ε of each device if the server picks the draws of the channel, and the outages among others that it waits for.
 
     None where no draw enters ε. Never below ε itself, since the server need not pick. Outages: None where gains vary as
@@ -52,30 +49,21 @@ def if_selected(situation: Situation, averaged: Floats) -> tuple[Floats, int | N
     """
     network, claim, here = situation.network, situation.claim, situation.here
     if not averages(network, here):
-        return None
-    given, mu = in_rare_draws(network, claim, here)
+        return None, None
+    given, mu = _in_rare_draws(situation)
+    rare = replace(situation, here=given, kept={})
     if mu is None:
         outages = None if network.channel.power_rule == "paper" else given.absent - here.absent
-        return np.maximum(averaged, _epsilon(network, claim, given)), outages
-    missed = np.minimum(situation.uses * given.misses, 1.0)
+        return np.maximum(averaged, _epsilon(rare)), outages
     mu = mu * np.sqrt(situation.uses)
-    found = nearby(lambda delta: gaussian.epsilon(mu, delta), claim.delta, missed)
-    local = epsilon(beside(replace(situation, here=given, kept={})), claim.delta)
+    found = nearby(lambda delta: gaussian.epsilon(mu, delta), claim.delta, rare.missed(given))
+    local = epsilon(beside(rare), claim.delta)
     return np.maximum(averaged, np.minimum(found, local)), None
 
 
-def from_below(situation: Situation, lower: Floats | None) -> Floats | None:
-    """A lower end of ε, for one inference or a stream; None where none is known."""
-    network, claim, here = situation.network, situation.claim, situation.here
-    if situation.uses > 1:
-        return at_least(network, claim, here)
-    resolved = np.inf if network.scheme.independent and claim.neighbours.keeps_noise else _RESOLVED
-    return None if lower is None or bounded(network, claim, here) else np.minimum(lower, resolved)
-
-
-def _epsilon(network: Network, claim: Claim, here: Aggregate) -> Floats:
+def _epsilon(situation: Situation) -> Floats:
     with single_thread():
-        return epsilon(at_server(Situation(network, claim, here, network.uses(claim))), claim.delta)
+        return epsilon(at_server(situation), situation.claim.delta)
 
 
 def averages(network: Network, received: Aggregate) -> bool:
@@ -99,7 +87,7 @@ def most_outages(presence: Floats) -> int:
     return int(np.max(np.where(beyond.min(axis=1) < _RARE, number, len(presence) - 1)))
 
 
-def in_rare_draws(network: Network, claim: Claim, received: Aggregate) -> tuple[Aggregate, Floats | None]:
+def _in_rare_draws(situation: Situation) -> tuple[Aggregate, Floats | None]:
     """What is received where the server picks the draw of the channel, and μ of each device if it is known then.
 
     Signals that arrive aligned or not at all: the device itself arrives, of the others the worst `most_outages` do not.
@@ -107,16 +95,17 @@ def in_rare_draws(network: Network, claim: Claim, received: Aggregate) -> tuple[
     failure that depends on the channel (power_rule = paper) is, in all draws but 1e-3, a thousand times as likely as on
     average at most (Markov's inequality).
     """
-    if network.channel.power_rule == "paper":
+    received, neighbours = situation.here, situation.claim.neighbours
+    if situation.network.channel.power_rule == "paper":
         received = replace(received, failure=np.minimum(received.failure / _RARE, 1.0))
     if received.strength is None:
         number = 0 if received.alone else most_outages(received.presence)
         presence = np.ones_like(received.presence)
         return replace(received, presence=presence, absent=received.absent + number), None
-    mu, leak = np.full(received.num_devices, np.inf), by_coin(received, claim.neighbours)
+    mu, leak = np.full(received.num_devices, np.inf), by_coin(received, neighbours)
     # Draws beyond live noise's proof are among the rare ones.
     level = np.array([(_RARE - received.excess) * (1 - ROUNDING)])
-    if level[0] > 0 and certain(network, claim, received):
+    if level[0] > 0 and certain(situation.network, situation.claim, received):
         for kind in range(leak.num_kinds):
             law = exceeded(leak, kind)
             mu[leak.of_device == kind] = np.inf if law is None else law.at(level)[0]
