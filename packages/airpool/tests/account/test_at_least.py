@@ -5,13 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from airpool.account.question import Question
 from rich.console import Console
 
 from airpool.account.at_least import at_least
 from airpool.account.guarantee import guarantee
 from airpool.account.received import aggregate
 from airpool.account.report import PrivacyReport, table
+from airpool.account.views import Question
 from airpool.network import Channel, Claim, Devices, Network, Ranking, Threshold
 from airpool.privacy import compose, gaussian, leakage
 from airpool.privacy.sums import law_of

@@ -16,8 +16,7 @@ from airpool._support.arrays import Floats, checked, failure_probability, positi
 from airpool._support.extras import load
 from airpool._support.rounding import up
 from airpool._support.threads import single_thread
-from airpool.account.question import Question
-from airpool.account.views import Situation, certain, most_draws
+from airpool.account.views import Question, Situation, certain, most_draws
 from airpool.network import Claim, Neighbours, Network, NetworkError, require_claim, require_network, scored
 from airpool.privacy import compose, gaussian, renyi
 from airpool.privacy.aggregate import ratio

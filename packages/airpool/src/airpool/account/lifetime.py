@@ -11,9 +11,8 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool.account.guarantee import device_epsilon
-from airpool.account.question import Question
 from airpool.account.received import supports_live
-from airpool.account.views import Situation, at_server
+from airpool.account.views import Question, Situation, at_server
 from airpool.network import Claim, Network, require_claim
 from airpool.privacy import compose
 from airpool.privacy.epsilon import epsilon as epsilon_at

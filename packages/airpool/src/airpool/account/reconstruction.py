@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 
 from airpool._support.arrays import Floats, checked
-from airpool.account.question import Question
+from airpool.account.views import Question
 from airpool.network import Claim, Neighbours, Network, require_claim, require_network
 from airpool.privacy import odds
 from airpool.privacy.aggregate import ratio
