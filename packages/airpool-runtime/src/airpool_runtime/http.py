@@ -1,12 +1,9 @@
 """The server's HTTP API (openapi.json describes it), with health, readiness and metrics."""
 
 import asyncio
-from contextlib import nullcontext
-from functools import partial
 from importlib import resources
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -14,7 +11,7 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from airpool_runtime import transport
-from airpool_runtime.door import Door, DoorLimits, Guard, Patient
+from airpool_runtime.door import DoorLimits, DoorServer, Guard
 from airpool_runtime.feed import EventStream, Feed
 from airpool_runtime.idempotency import BusyError, Repeats, ReusedKeyError, Starter
 from airpool_runtime.messages import AirStatus, DisconnectedError
@@ -107,7 +104,7 @@ def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = No
     return made
 
 
-class Web:
+class Web(DoorServer):
     """The API at an address; port 0 is any free one. Beyond loopback it needs a token, and certificates for TLS."""
 
     def __init__(
@@ -119,42 +116,14 @@ class Web:
         credentials: PeerCredentials | None = None,
         fleet: FleetKeeper | None = None,
     ) -> None:
-        self._socket = transport.listening(address, secured=token is not None and credentials is not None)
-        host, port = self._socket.getsockname()[:2]
+        sock = transport.listening(address, secured=token is not None and credentials is not None)
+        host, port = sock.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         made = app(server, token, fleet)
-        self._feed: Feed = made.state.feed
-        config = uvicorn.Config(
-            made,
-            http=Patient,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=1,
-        )
-        config.load()
-        self._uvicorn = uvicorn.Server(config)
-        self._uvicorn.capture_signals = nullcontext  # pyright: ignore  # the role handles signals
-        context = None if credentials is None else transport.http_context(credentials)
-        make = partial(Patient, config=config, server_state=self._uvicorn.server_state, app_state={})
+        self.feed: Feed = made.state.feed
         most = min(_MOST_CONNECTIONS, transport.descriptors() // 4)
         limits = DoorLimits(most, min(_MOST_OF_ONE_PEER, most // 2), transport.HANDSHAKE_SECONDS, _REQUEST_SECONDS)
-        self._door = Door(self._socket, make, limits, context)
-        self._task: asyncio.Task[None] | None = None
+        super().__init__(made, sock, limits, credentials, keep_alive=5)
 
-    async def start(self) -> None:
-        self._task = asyncio.create_task(self._uvicorn.serve(sockets=[]))  # the door accepts
-        while not self._uvicorn.started and not self._task.done():
-            await asyncio.sleep(0.01)
-        self._door.open()
-
-    async def stop(self) -> None:
-        self._door.close()
-        self._feed.close()
-        self._uvicorn.should_exit = True
-        if self._task is not None:
-            await self._task
-        self._socket.close()
+    def end(self) -> None:
+        self.feed.close()

@@ -248,7 +248,7 @@ def test_accepted_connections_do_not_wait_to_fill_a_packet():
             try:
                 async with httpx.AsyncClient(base_url=f"http://{web.address}", trust_env=False) as client:
                     await client.get("/healthz")
-                    for each in web._uvicorn.server_state.connections:
+                    for each in web.server_state.connections:
                         sock = each.transport.get_extra_info("socket")
                         seen.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
                 return seen
