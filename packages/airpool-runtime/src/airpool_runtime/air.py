@@ -251,7 +251,7 @@ class Air:
 
     # What the server does
 
-    def status(self) -> AirStatus:
+    async def status(self) -> AirStatus:
         count, connected = self.network.devices.count, self._standing.connected
         busy = set().union(*(each.awaited for each in self._rounds.values()))
         faults = self._standing.faults(busy)

@@ -13,7 +13,7 @@ from starlette.routing import Route
 from airpool_runtime import transport
 from airpool_runtime.door import DoorLimits, DoorServer, Guard
 from airpool_runtime.feed import EventStream, Feed
-from airpool_runtime.idempotency import BusyError, Repeats, ReusedKeyError, Starter
+from airpool_runtime.idempotency import BusyError, Inferences, ReusedKeyError
 from airpool_runtime.messages import AirStatus, DisconnectedError
 from airpool_runtime.metrics import CONTENT_TYPE, Metrics
 from airpool_runtime.server import Server
@@ -29,7 +29,7 @@ _WAIT = {"true": True, "1": True, "false": False, "0": False}
 
 def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = None) -> Starlette:
     """The ASGI application of one server. token: required of every client but a health check. fleet: its view."""
-    metrics, start, repeats, feed = Metrics(server, fleet), Starter(server), Repeats(), Feed(server, fleet)
+    metrics, inferences, feed = Metrics(server, fleet), Inferences(server), Feed(server, fleet)
     schema = resources.files("airpool_runtime").joinpath("openapi.json").read_bytes()
 
     async def infer(request: Request) -> Response:
@@ -38,7 +38,7 @@ def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = No
             return JSONResponse({"reason": "the query must be wait=true, wait=false or empty"}, 400)
         try:
             key = request.headers.get("idempotency-key")
-            id, task = repeats.started("http", key, request.url.query.encode(), start)
+            id, task = inferences.started("http", key, request.url.query.encode())
         except BusyError as why:
             return JSONResponse({"reason": str(why)}, 429)
         except ValueError as why:
@@ -55,7 +55,7 @@ def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = No
         id = request.path_params["id"]
         if (found := server.result(id)) is not None:
             return JSONResponse(found.to_json())
-        if id in start.waiting:
+        if id in inferences.waiting:
             return JSONResponse({"id": id, "status": "pending"}, 202)
         return JSONResponse({"reason": "no such result, or too old"}, 404)
 

@@ -15,7 +15,7 @@ from airpool._support.version import __version__
 from airpool_runtime import logs, messages, transport
 from airpool_runtime import wire_pb2 as wire
 from airpool_runtime.air import Air
-from airpool_runtime.idempotency import BusyError, Repeats, Starter
+from airpool_runtime.idempotency import BusyError, Inferences
 from airpool_runtime.logs import Bucket
 from airpool_runtime.messages import RejectedError, balance_message, balance_of, reason_of
 from airpool_runtime.ranking import RankingServer
@@ -162,7 +162,7 @@ class AirService(AirServicer):
 
     async def Status(self, request: wire.Nothing, context: Any) -> wire.AirStatus:
         await transport.require_client(context, self._credentials)
-        now = self._air.status()
+        now = await self._air.status()
         told: dict[str, Any] = asdict(now)
         told["balances"] = {k: balance_message(each) for k, each in now.balances.items()}
         return wire.AirStatus(**told)
@@ -211,7 +211,7 @@ class InferencesService(InferencesServicer):
     def __init__(self, server: Server, credentials: PeerCredentials | None = None) -> None:
         self._server, self._credentials = server, credentials
         self._allowed = Bucket(_CALLS, int(2 * _CALLS))
-        self._repeats, self._start = Repeats(), Starter(server)
+        self._inferences = Inferences(server)
 
     async def Infer(self, request: wire.Nothing, context: Any) -> wire.Result:
         caller = await transport.require_client(context, self._credentials)
@@ -219,7 +219,7 @@ class InferencesService(InferencesServicer):
             await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
         key = dict(context.invocation_metadata() or ()).get("idempotency-key")
         try:
-            task = self._repeats.started(caller, key, b"", self._start).task
+            task = self._inferences.started(caller, key, b"").task
         except BusyError as why:
             await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(why))
         except ValueError as why:

@@ -96,7 +96,7 @@ async def played(folder, trick, *, roster, medium="loopback"):
     how = {"secured": lying(folder, trick), "charges": charges, "options": options, **OPTIONS}
     async with small(NET, medium, patience=0.5 if roster else 5.0, **how) as system:
         results = await system.infer(ROUNDS)
-        status = system.air.status()
+        status = await system.air.status()
     honest = [charges[k].spent for k in range(COUNT) if k != LIAR]
     return results, honest, {each.device: each.reason for each in status.faults}
 

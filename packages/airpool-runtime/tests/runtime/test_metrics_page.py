@@ -43,7 +43,7 @@ def of_server():
             metrics = Metrics(system.server, cast("Any", fleet))
             await system.infer()
             system.air._standing.failed(1, "it withdrew (disk)", at_once=True)
-            return metrics.text(system.air.status()).decode()
+            return metrics.text(await system.air.status()).decode()
 
     return families(asyncio.run(play()))
 

@@ -127,7 +127,7 @@ def test_a_secure_fleet_goes_on_while_one_of_its_devices_is_rotated_revoked_and_
 
         async def rounds(of, times=2):
             async with asyncio.timeout(60):
-                while air.status().ready != of:
+                while (await air.status()).ready != of:
                     await asyncio.sleep(0.02)
             got = [await air.run_slot(f"id {(n := next(numbers))}", n, terms.stated(net)) for _ in range(times)]
             assert [getattr(each, "devices", each) for each in got] == [of] * times

@@ -227,7 +227,7 @@ def test_devices_are_told_when_the_server_is_gone_in_mid_round(medium):
             await asyncio.wait([held])
             stalled.close()
             async with asyncio.timeout(20):
-                while system.air.status().ready < 3:
+                while (await system.air.status()).ready < 3:
                     await asyncio.sleep(0.01)
             return (await system.infer())[0]
 

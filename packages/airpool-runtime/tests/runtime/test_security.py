@@ -23,7 +23,6 @@ from airpool_runtime.air import Air
 from airpool_runtime.http import Web
 from airpool_runtime.keys import authority, credentials
 from airpool_runtime.keys.secret import KeyFileError
-from airpool_runtime.loopback import LoopbackServer
 from airpool_runtime.messages import DisconnectedError, WithdrawalReason
 from airpool_runtime.options import ServerOptions
 from airpool_runtime.ranking import RankingServer
@@ -188,7 +187,7 @@ def test_a_device_speaks_only_for_itself(keys, logged):
     async def play():
         mine = secured.credentials(keys / "device-1", "device-1")
         air = Air(NET)
-        it = Server(NET, decoder(), LoopbackServer(air))
+        it = Server(NET, decoder(), air)
         async with serving(keys, air=air, ranking=RankingServer(ranking, seconds=0.2), server=it) as at:
             found: list[Any] = [await connected(at, mine, 0)]
             async with transport.channel(at["air"], mine, role="air") as channel:
@@ -206,7 +205,7 @@ def test_a_device_speaks_only_for_itself(keys, logged):
                 found.append((await InferencesStub(channel).Infer(wire.Nothing())).status)
             async with transport.channel(at["air"], client, role="air") as channel:
                 found.append(await denied(AirStub(channel).RunSlot(wire.SlotRequest(id="x"))))
-            return found, air.status().ready
+            return found, (await air.status()).ready
 
     (other, hold, count, infer, find, rank, client, held), ready = asyncio.run(play())
     assert other == "device-1 must not speak for device-0"
@@ -277,7 +276,7 @@ def test_beyond_loopback_nothing_starts_without_certificates(address):
     with pytest.raises(ValueError, match="beyond this machine"):
         asyncio.run(transport.serve(address, lambda _: None))
     with pytest.raises(ValueError, match="beyond this machine"):
-        Web(Server(NET, decoder(), LoopbackServer(Air(NET))), address, token="x" * 20)  # it would travel in clear
+        Web(Server(NET, decoder(), Air(NET)), address, token="x" * 20)  # it would travel in clear
     assert transport.split(address, secured=True)[1] == 0
 
 
@@ -382,7 +381,7 @@ def test_a_client_that_calls_too_often_is_told_so(keys, monkeypatch):
     monkeypatch.setattr(service, "_CALLS", 2.0)
 
     async def play():
-        it = Server(NET, decoder(), LoopbackServer(Air(NET, patience=0.01)))
+        it = Server(NET, decoder(), Air(NET, patience=0.01))
         client = secured.credentials(keys / "client-1", "client-1")
         async with serving(keys, server=it) as at, transport.channel(at["server"], client, role="server") as channel:
             stub = InferencesStub(channel)
@@ -409,7 +408,7 @@ def test_retries_over_grpc_with_one_key_are_one_inference_of_one_client(keys, mo
                 await release.wait()
                 return replace(await super().infer(id), spent=True)
 
-        it = Slow(NET, decoder(), LoopbackServer(Air(NET, patience=0.01)))
+        it = Slow(NET, decoder(), Air(NET, patience=0.01))
         async with serving(keys, server=it) as at, AsyncExitStack() as stack:
 
             async def stub(name):
@@ -450,7 +449,7 @@ TOKEN = "a token of enough length"
 
 @asynccontextmanager
 async def web(**how):
-    it = Web(Server(NET, decoder(), LoopbackServer(Air(NET, patience=0.01))), "127.0.0.1:0", **how)
+    it = Web(Server(NET, decoder(), Air(NET, patience=0.01)), "127.0.0.1:0", **how)
     await it.start()
     try:
         yield it.address
@@ -578,7 +577,7 @@ def test_idle_connections_make_way_and_end_before_a_handshake(keys, monkeypatch,
     shown = secured.credentials(keys / "server", "server")
 
     async def play():
-        it = Web(Server(NET, decoder(), LoopbackServer(Air(NET))), "127.0.0.1:0", token=TOKEN, credentials=shown)
+        it = Web(Server(NET, decoder(), Air(NET)), "127.0.0.1:0", token=TOKEN, credentials=shown)
         await it.start()
         try:
             context = ssl.create_default_context(cadata=shown.ca.decode())
@@ -695,7 +694,7 @@ async def fed(keys, rounds, seed):
     rng = random.Random(seed)
     ranking = RankingServer(network(scheme=Ranking(num_selected=2, score_noise_std=1.0)), seconds=0.01)
     air = Air(NET, slot_seconds=0.2, patience=0.01)
-    it = Server(NET, decoder(), LoopbackServer(air))
+    it = Server(NET, decoder(), air)
     plain = []
     for add, what in (
         (add_AirServicer_to_server, AirService(air)),
