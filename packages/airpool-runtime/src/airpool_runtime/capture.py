@@ -105,9 +105,10 @@ class Capture:
             frame, trouble, age = self._frame, self._trouble, time.monotonic() - self._arrived
         if trouble is None and age > self._limits.stale:
             trouble = ("stale", f"{self._name}: no frame for {age:.1f} s")
-        if trouble is None and frame is not None:
+        if trouble is None:
+            assert frame is not None
             return frame
-        kind, why = trouble or ("gone", f"{self._name}: no frame yet")
+        kind, why = trouble
         self._condition.failed(kind, why)
         raise SourceError(kind, why, told=True)
 
@@ -223,11 +224,6 @@ def video(path: Path) -> Reader:
     return _Video(cv2, taken, rate, frames)
 
 
-def pictures(url: str) -> Reader:
-    """A camera's MJPEG stream over HTTP, or its newest picture, asked for again and again."""
-    return _Http(url)
-
-
 def _opencv(what: str) -> Any:
     """OpenCV, which reports errors by its results alone."""
     os.environ.setdefault("OPENCV_LOG_LEVEL", "SILENT")
@@ -268,7 +264,9 @@ class _Video(_OpenCV):
         return super().read()
 
 
-class _Http:
+class HttpPictures:
+    """A camera's MJPEG stream over HTTP, or its newest picture, asked for again and again."""
+
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

@@ -209,8 +209,7 @@ def budgets_of(options: DeviceOptions, network: Network, claim: Claim) -> list[B
     def budget(
         epsilon: float | None, window: float | None = None, *, event: int | None = None, scene: bool = False
     ) -> list[Budget]:
-        of = claim.delta, scene, window, claim.neighbours, event
-        return [] if epsilon is None else [Budget(epsilon, *of)]
+        return [] if epsilon is None else [Budget(epsilon, claim.delta, scene, window, claim.neighbours, event)]
 
     return [
         *budget(options.budget_epsilon),
@@ -270,8 +269,17 @@ def charge_of(
     for each in budgets:
         promised = f"ε ≤ {full(each.epsilon)} for {each.covers} and {each.neighbours} neighbours, if {each.assumes}"
         logs.event("budget", device=k, reason=promised)
-    own = options.ledger, key_of(options, k), network, k, budgets
-    return booked(*own, head=options.head, scene=options.scene, seen=seen, accepted=options.accept_plugin)
+    return booked(
+        options.ledger,
+        key_of(options, k),
+        network,
+        k,
+        budgets,
+        head=options.head,
+        scene=options.scene,
+        seen=seen,
+        accepted=options.accept_plugin,
+    )
 
 
 def check_ledger(options: DeviceOptions, k: int) -> None:

@@ -103,7 +103,6 @@ class Player:
 def _rendered() -> NDArray[Any]:
     import torch
 
-    from airpool.models.vision import shapes
     from airpool.models.vision.views import Cameras
     from airpool.models.vision.views import views as render
 

@@ -294,7 +294,7 @@ def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) 
     kind, _, rest = text.replace("{device}", str(at.device)).partition(":")
     if kind in _STREAMS:
         url = f"{kind}:{rest}"
-        opening = partial(capture.stream if kind.startswith("rtsp") else capture.pictures, url)
+        opening = partial(capture.stream if kind.startswith("rtsp") else capture.HttpPictures, url)
     elif kind == "camera":
         opening = partial(capture.camera, int(rest))
     elif text == DEMO:

@@ -377,7 +377,7 @@ def test_a_stream_that_claims_what_does_not_end_is_not_read_on(monkeypatch, sent
     answer = Message(stream)
     monkeypatch.setattr(capture._Http, "_asked", lambda _: answer)
     with pytest.raises(OSError, match="it has ended the stream"):
-        capture.pictures("http://camera/x").read()
+        capture.HttpPictures("http://camera/x").read()
     assert answer.tell() < 5000
 
 
@@ -408,7 +408,7 @@ def test_a_camera_that_gives_one_picture_at_a_time(tmp_path):
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         at = f"http://127.0.0.1:{server.server_address[1]}"
         for path, times in (("one", 2), ("parts", 3)):
-            reader = capture.pictures(f"{at}/{path}")
+            reader = capture.HttpPictures(f"{at}/{path}")
             frames = [reader.read() for _ in range(times)]
             assert [frame is not None and int(frame.reshape(-1, 3).mean(0).argmax()) for frame in frames] == [1] * times
             if path == "parts":
@@ -416,7 +416,7 @@ def test_a_camera_that_gives_one_picture_at_a_time(tmp_path):
                     reader.read()
             reader.close()
         with pytest.raises(OSError, match="it gives text/html, must be MJPEG"):
-            capture.pictures(f"{at}/text")
+            capture.HttpPictures(f"{at}/text")
         server.shutdown()
 
 

@@ -16,7 +16,7 @@ from airpool_runtime.keys import authority
 from airpool_runtime.medium import PortOptions
 from airpool_runtime.secure import client, shamir
 from airpool_runtime.secure.messages import Kind, kind_of
-from airpool_runtime.secure_medium import SecureDevice, secured_by
+from airpool_runtime.secure_medium import SECURE, SecureDevice
 
 from .systems import network, small
 
@@ -77,7 +77,7 @@ class Liar(SecureDevice):
 
 def lying(folder, trick):
     """Ports of all devices, of which one lies."""
-    honest = secured_by(NET, range(COUNT), PortOptions(keys=folder, quorum=OPTIONS["quorum"]))
+    honest = SECURE.ports(NET, range(COUNT), PortOptions(keys=folder, quorum=OPTIONS["quorum"]))
 
     def port(line, k):
         if k != LIAR:

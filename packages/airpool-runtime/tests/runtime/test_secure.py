@@ -31,7 +31,7 @@ from airpool_runtime.remote import RemoteServer
 from airpool_runtime.secure.group import Terms
 from airpool_runtime.secure.messages import RefusedError, kind_of
 from airpool_runtime.secure.rehearsal import rehearse, sessions
-from airpool_runtime.secure_medium import SecureDevice, secured_by
+from airpool_runtime.secure_medium import SecureDevice
 from airpool_runtime.server import Server
 from airpool_runtime.service import AirService
 from airpool_runtime.wire_pb2_grpc import add_AirServicer_to_server
@@ -253,7 +253,7 @@ def test_signals_and_parts_go_to_the_networks_that_take_them():
 
 def test_a_device_needs_keys():
     with pytest.raises(ValueError, match=r"needs --keys FOLDER: `airpool keys` makes it"):
-        secured_by(TOLERANT, [0], PortOptions())
+        secure_medium.SECURE.ports(TOLERANT, [0], PortOptions())
 
 
 def test_certified_identities_work_together_until_one_is_revoked(tmp_path):

@@ -108,8 +108,9 @@ def up(
     of_device |= {} if bundle is None else {"threads": 1}
     if ledger is not None and keys is None:
         raise ValueError("--ledger needs --keys FOLDER: `airpool keys init` and `airpool keys device` make them")
-    more = http, simulate, of_device, keys, frame_window, claim
-    setup = Setup(net, hosts, source, model, codec, quorum, slot_seconds, *more)
+    setup = Setup(
+        net, hosts, source, model, codec, quorum, slot_seconds, http, simulate, of_device, keys, frame_window, claim
+    )
     labels = sources.labels_of(source, found(model).classes)
     tally = RunTally(labels, demo_clips.shape_at if demo else None)
     try:
