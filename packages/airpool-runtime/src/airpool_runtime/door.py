@@ -25,8 +25,8 @@ from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from airpool_runtime import logs, transport
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.logs import Bucket, SparseLog
-from airpool_runtime.transport import PeerCredentials
 
 HEADER_BYTES = 16 * 2**10
 
@@ -286,7 +286,7 @@ class DoorServer(uvicorn.Server):
         app: ASGIApp,
         sock: socket.socket,
         limits: DoorLimits,
-        credentials: PeerCredentials | None,
+        credentials: Credentials | None,
         *,
         keep_alive: int,
         lifespan: Literal["on", "off"] = "off",

@@ -14,11 +14,11 @@ from airpool_runtime import transport
 from airpool_runtime.door import DoorLimits, DoorServer, Guard
 from airpool_runtime.feed import EventStream, Feed
 from airpool_runtime.idempotency import BusyError, Inferences, ReusedKeyError
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.messages import AirStatus, DisconnectedError
 from airpool_runtime.metrics import CONTENT_TYPE, Metrics
 from airpool_runtime.server import Server
 from airpool_runtime.telling import FleetKeeper
-from airpool_runtime.transport import PeerCredentials
 
 _MOST_CONNECTIONS, _MOST_OF_ONE_PEER = 1_000, 256
 _REQUESTS = 2_000.0  # of all clients in a second
@@ -113,7 +113,7 @@ class Web(DoorServer):
         address: str,
         *,
         token: str | None = None,
-        credentials: PeerCredentials | None = None,
+        credentials: Credentials | None = None,
         fleet: FleetKeeper | None = None,
     ) -> None:
         sock = transport.listening(address, secured=token is not None and credentials is not None)

@@ -16,12 +16,12 @@ from airpool_runtime import logs, messages, transport
 from airpool_runtime import wire_pb2 as wire
 from airpool_runtime.air import Air
 from airpool_runtime.idempotency import BusyError, Inferences
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.logs import Bucket
 from airpool_runtime.messages import RejectedError, balance_message, balance_of, reason_of
 from airpool_runtime.ranking import RankingServer
 from airpool_runtime.remote import PROTOCOL, packed, unpacked
 from airpool_runtime.server import InferenceResult, Server
-from airpool_runtime.transport import PeerCredentials
 from airpool_runtime.under_way import AskedSlot
 from airpool_runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
@@ -35,7 +35,7 @@ _CALLS = 2_000.0  # of all clients in a second
 
 
 class AirService(AirServicer):
-    def __init__(self, air: Air, credentials: PeerCredentials | None = None) -> None:
+    def __init__(self, air: Air, credentials: Credentials | None = None) -> None:
         self._air, self._credentials = air, credentials
         self._lines = set[Callable[[None], None]]()
 
@@ -192,7 +192,7 @@ def _not_understood() -> None:
 
 
 class RankingService(RankingServicer):
-    def __init__(self, ranking: RankingServer, credentials: PeerCredentials | None = None) -> None:
+    def __init__(self, ranking: RankingServer, credentials: Credentials | None = None) -> None:
         self._ranking, self._credentials = ranking, credentials
 
     async def Rank(self, request: wire.Score, context: Any) -> wire.Selected:
@@ -208,7 +208,7 @@ class RankingService(RankingServicer):
 
 
 class InferencesService(InferencesServicer):
-    def __init__(self, server: Server, credentials: PeerCredentials | None = None) -> None:
+    def __init__(self, server: Server, credentials: Credentials | None = None) -> None:
         self._server, self._credentials = server, credentials
         self._allowed = Bucket(_CALLS, int(2 * _CALLS))
         self._inferences = Inferences(server)

@@ -375,7 +375,7 @@ def test_a_stream_is_read_by_opencv_too():
 def test_a_stream_that_claims_what_does_not_end_is_not_read_on(monkeypatch, sent):
     stream: Any = io.BytesIO(b"--b\r\n" + sent + b"x" * 10**6)
     answer = Message(stream)
-    monkeypatch.setattr(capture._Http, "_asked", lambda _: answer)
+    monkeypatch.setattr(capture.HttpPictures, "_asked", lambda _: answer)
     with pytest.raises(OSError, match="it has ended the stream"):
         capture.HttpPictures("http://camera/x").read()
     assert answer.tell() < 5000

@@ -21,7 +21,8 @@ from airpool_runtime import http, idempotency, logs, roles, secured, service, te
 from airpool_runtime import wire_pb2 as wire
 from airpool_runtime.air import Air
 from airpool_runtime.http import Web
-from airpool_runtime.keys import authority, credentials
+from airpool_runtime.keys import authority
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.keys.secret import KeyFileError
 from airpool_runtime.messages import DisconnectedError, WithdrawalReason
 from airpool_runtime.options import ServerOptions
@@ -29,7 +30,6 @@ from airpool_runtime.ranking import RankingServer
 from airpool_runtime.remote import PROTOCOL, RemoteDevice, RemoteRanking, RemoteServer
 from airpool_runtime.server import Server
 from airpool_runtime.service import AirService, InferencesService, RankingService
-from airpool_runtime.transport import PeerCredentials
 from airpool_runtime.wire_pb2_grpc import (
     AirStub,
     InferencesStub,
@@ -83,7 +83,7 @@ def logged(monkeypatch, capfd):
 def own(folder, name):
     """Credentials by the name of a folder, with no check of it: as somebody would who does not play by the rules."""
     parts = [(folder / name / part).read_bytes() for part in ("ca.crt", "tls.crt", "tls.key")]
-    return PeerCredentials(*parts)
+    return Credentials(*parts)
 
 
 @asynccontextmanager
@@ -137,7 +137,7 @@ def test_wrong_authority_unknown_expired_and_revoked_devices_are_rejected(keys, 
     authority.rotate(keys, "device-1")
     revoked = own(keys, "device-1")
     authority.revoke(keys, "device-1")
-    mixed = PeerCredentials(
+    mixed = Credentials(
         own(keys, "air").ca,
         own(keys.parent / "theirs", "device-1").certificate,
         own(keys.parent / "theirs", "device-1").key,
@@ -778,4 +778,4 @@ def test_a_socket_that_is_taken_is_an_error_of_one_line():
         taken.listen()
         with pytest.raises(OSError, match="cannot listen at"):
             transport.listening(f"127.0.0.1:{taken.getsockname()[1]}")
-    assert credentials.Credentials("x", b"", b"", b"secret").__repr__().count("secret") == 0
+    assert "secret" not in repr(Credentials(b"", b"", b"secret", name="x"))

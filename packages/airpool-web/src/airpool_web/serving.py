@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from airpool_runtime import logs, transport
 from airpool_runtime.door import DoorLimits, DoorServer
-from airpool_runtime.transport import PeerCredentials
+from airpool_runtime.keys.credentials import Credentials
 from airpool_web.app import PageOptions, app
 
 DEFAULT_ADDRESS = "127.0.0.1:8350"
@@ -23,7 +23,7 @@ class PageAddress:
     url: str
 
 
-def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: PeerCredentials | None) -> PageAddress:
+def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Credentials | None) -> PageAddress:
     """Binds the socket. Port 0 is any free one. Beyond loopback a token and TLS are needed.
 
     An error says what is missing, before anything is computed.
@@ -43,7 +43,7 @@ def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Pee
 class PageServer(DoorServer):
     """The server of the page. It ends the streams and jobs of its pages when it stops."""
 
-    def __init__(self, where: PageAddress, options: PageOptions, credentials: PeerCredentials | None = None) -> None:
+    def __init__(self, where: PageAddress, options: PageOptions, credentials: Credentials | None = None) -> None:
         made, most = app(options), _MOST if credentials is None else _OF_ONE_PEER
         self._state = made.state
         limits = DoorLimits(_MOST, most, transport.HANDSHAKE_SECONDS, _REQUEST_SECONDS)
@@ -78,7 +78,7 @@ async def beside(where: PageAddress, options: PageOptions) -> AsyncIterator[None
         await made.stop()
 
 
-def serve(where: PageAddress, options: PageOptions, credentials: PeerCredentials | None = None) -> None:
+def serve(where: PageAddress, options: PageOptions, credentials: Credentials | None = None) -> None:
     """Serves the page until Ctrl-C. Accidents are told on stderr, one line of JSON each."""
     logs.start("page")
     with where.sock, suppress(KeyboardInterrupt):
