@@ -11,7 +11,6 @@ from airpool_runtime.door import DoorLimits, DoorServer
 from airpool_runtime.keys.credentials import Credentials
 from airpool_web.app import PageOptions, app
 
-DEFAULT_ADDRESS = "127.0.0.1:8350"
 _MOST, _OF_ONE_PEER, _REQUEST_SECONDS = 256, 64, 30.0  # connections; a mesh may take a while
 
 
@@ -23,7 +22,7 @@ class PageAddress:
     url: str
 
 
-def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Credentials | None) -> PageAddress:
+def bound(address: str, *, token: str | None, credentials: Credentials | None) -> PageAddress:
     """Binds the socket. Port 0 is any free one. Beyond loopback a token and TLS are needed.
 
     An error says what is missing, before anything is computed.
@@ -52,7 +51,7 @@ class PageServer(DoorServer):
     def end(self) -> None:
         self._state.live.listeners.close()
         self._state.jobs.close()
-        self._state.scene.close()
+        self._state.scenery.jobs.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
         told = logging.getLogger("uvicorn.error")
