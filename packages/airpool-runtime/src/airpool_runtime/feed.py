@@ -12,13 +12,14 @@ import json
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Send
 
 from airpool._support.version import __version__
 from airpool.account.report import number
@@ -31,13 +32,25 @@ _KEPT, _TIMES = {"inferences": 50, "changes": 50, "seconds": 300}, 256
 _FOR_GOOD = 1e8  # seconds
 _SHOWN = ("id", "number", "status", "label", "name", "probability", "sure", "slots", "cap", "devices", "spent")
 QUEUED, HEARTBEAT_SECONDS = 512, 5.0
-_STUCK_SECONDS = 30.0  # after which a listener that reads nothing is given up
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
+_STUCK_SECONDS = 30.0  # after which a client that reads nothing is given up
 Snapshot = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class Stream(StreamingResponse):
+    """A reply in parts, to a client that has to read them: else all that wait for it would be held for good."""
+
+    def __init__(self, parts: AsyncGenerator[bytes], media_type: str) -> None:
+        super().__init__(parts, 200, {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, media_type)
+        self._parts = parts
+
+    async def stream_response(self, send: Send) -> None:
+        async def read(message: Message) -> None:
+            async with asyncio.timeout(_STUCK_SECONDS):
+                await send(message)
+
+        with suppress(TimeoutError):
+            async with aclosing(self._parts):
+                await super().stream_response(read)
 
 
 def event(name: str, data: Any) -> str:
@@ -114,36 +127,16 @@ class Listeners:
         finally:
             self._all.discard(listener)
 
+    def stream(self, snapshot: Snapshot) -> Stream:
+        """The reply to one who listens. It ends when the client hangs up, or reads nothing."""
 
-class EventStream:
-    """The response of a listener: an ASGI application. It ends when the client hangs up, or reads nothing."""
-
-    def __init__(self, listeners: Listeners, snapshot: Snapshot) -> None:
-        self._listeners, self._snapshot = listeners, snapshot
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def say(text: str, *, more: bool = True) -> None:
-            async with asyncio.timeout(_STUCK_SECONDS):
-                await send({"type": "http.response.body", "body": text.encode("utf-8", "replace"), "more_body": more})
-
-        with self._listeners.one() as listener:
-            gone = asyncio.create_task(_hung_up(receive))
-            gone.add_done_callback(lambda _: listener.end())
-            try:
-                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-                await say(event("snapshot", await self._snapshot()))
+        async def parts() -> AsyncGenerator[bytes]:
+            with self.one() as listener:
+                yield event("snapshot", await snapshot()).encode("utf-8", "replace")
                 while not listener.over:
-                    await say(await listener.next(self._snapshot))
-                await say("", more=False)
-            except TimeoutError:
-                return
-            finally:
-                gone.cancel()
+                    yield (await listener.next(snapshot)).encode("utf-8", "replace")
 
-
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        continue
+        return Stream(parts(), "text/event-stream")
 
 
 def take(known: dict[str, Any], name: str, data: Any) -> bool:
@@ -188,10 +181,10 @@ class Feed:
         server.observers.append(self._inferred)
         server.slot_observers.append(self._slotted)
 
-    def stream(self) -> EventStream:
+    def stream(self) -> Stream:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch())
-        return EventStream(self.listeners, self.snapshot)
+        return self.listeners.stream(self.snapshot)
 
     def close(self) -> None:
         self.listeners.close()

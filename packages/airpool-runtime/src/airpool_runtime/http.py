@@ -12,7 +12,7 @@ from starlette.routing import Route
 
 from airpool_runtime import transport
 from airpool_runtime.door import DoorLimits, DoorServer, Guard
-from airpool_runtime.feed import EventStream, Feed
+from airpool_runtime.feed import Feed
 from airpool_runtime.idempotency import BusyError, Inferences, ReusedKeyError
 from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.messages import AirStatus, DisconnectedError
@@ -80,7 +80,7 @@ def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = No
     async def measured(_: Request) -> Response:
         return Response(metrics.text(await status()), media_type=CONTENT_TYPE)
 
-    async def events(_: Request) -> Response | EventStream:
+    async def events(_: Request) -> Response:
         if feed.listeners.full:
             return JSONResponse({"reason": "too many listen"}, 429)
         return feed.stream()

@@ -38,7 +38,7 @@ class LoopbackDevice:
 
     async def advertise(self, advert: bytes, left: int | None = None) -> None:
         try:
-            self._air.advertise(self._device, advert, left)
+            self._air.ready(self._device, 1, left, advert=advert)
         except RejectedError:
             self._received.put_nowait(())
 

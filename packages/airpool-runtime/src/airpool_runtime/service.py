@@ -130,11 +130,9 @@ class AirService(AirServicer):
         match said.WhichOneof("what"):
             case "ready":
                 left = said.ready.left if said.ready.HasField("left") else None
-                if said.ready.advert:
-                    return [lambda: air.advertise(device, said.ready.advert, left)]
-                return [lambda: air.ready(device, said.ready.inferences, left)]
+                return [lambda: air.ready(device, said.ready.inferences, left, advert=said.ready.advert or None)]
             case "advert":
-                return [lambda: air.advertise(device, said.advert)]
+                return [lambda: air.ready(device, advert=said.advert)]
             case "answer":
                 return [lambda: air.take(device, messages.RoundMessage(said.answer.id, said.answer.content))]
             case "balance":

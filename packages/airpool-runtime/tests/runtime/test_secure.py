@@ -183,10 +183,10 @@ def test_a_wrong_or_copied_advert_does_not_make_a_device_ready():
         with pytest.raises(RejectedError, match="an advert of 0 bytes, must be 160"):
             air.ready(1)
         with pytest.raises(RejectedError, match="a key of small order"):
-            air.advertise(1, bytes(160))
-        air.advertise(0, bytes([9]) * 160)
+            air.ready(1, advert=bytes(160))
+        air.ready(0, advert=bytes([9]) * 160)
         with pytest.raises(RejectedError, match="another device's mask key"):
-            air.advertise(1, bytes([9]) * 160)
+            air.ready(1, advert=bytes([9]) * 160)
         return await air.run_slot("a", 0, terms.stated(network(2, channel=SECURE)))
 
     got = run(play())

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from airpool._support.errors import AirpoolError
 from airpool_runtime import logs, transport
-from airpool_runtime.feed import EventStream, Listeners, take
+from airpool_runtime.feed import Listeners, take
 from airpool_runtime.logs import Bucket
 from airpool_web.asked import AskedError, answered, fields, no_constant, reply
 
@@ -238,10 +238,10 @@ class Live:
 def routes(live: Live) -> list[Route]:
     """The routes of this view."""
 
-    async def watched(request: Request) -> Response | EventStream:
+    async def watched(request: Request) -> Response:
         if live.listeners.full:
             return reply(request, {"error": f"{MOST_PAGES} pages look already", "field": None}, 429)
-        return EventStream(live.listeners, live.snapshot)
+        return live.listeners.stream(live.snapshot)
 
     async def infer(request: Request) -> Response:
         given = await fields(request)

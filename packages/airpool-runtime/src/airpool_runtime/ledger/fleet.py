@@ -208,23 +208,17 @@ class Fleet:
 
         Raises ValueError if no ledger, or more than one, goes by that: a replaced device has two keys under one name.
         """
-        listed = self._rows("SELECT hash, device, key FROM ledger_origin ORDER BY key")
-        found = [(origin, key) for origin, name, key in listed if name == device or (device and key.startswith(device))]
+        listed = self._rows("SELECT hash, key, ledger, device FROM ledger_origin ORDER BY key")
+        found = [each for each in listed if each[3] == device or (device and each[1].startswith(device))]
         if len(found) != 1:
-            keys = ", ".join(key[:12] for _, key in found) or "none"
+            keys = ", ".join(key[:12] for _, key, *_ in found) or "none"
             raise ValueError(f"device {device} must be one of the view's; keys that go by it: {keys}")
-        return self.content(found[0][0])
-
-    def content(self, origin_hash: str) -> Content:
-        """All that the view has of a ledger, for an export."""
-        ((ledger, device, key),) = self._rows(
-            "SELECT ledger, device, key FROM ledger_origin WHERE hash = {}", origin_hash
-        )
-        bodies = self._rows("SELECT body FROM ledger_charge WHERE origin = {} ORDER BY seq", origin_hash)
+        ((origin, key, ledger, name),) = found
+        bodies = self._rows("SELECT body FROM ledger_charge WHERE origin = {} ORDER BY seq", origin)
         rows = tuple(Row(*json.loads(body)) for (body,) in bodies)
         texts = dict(self._rows("SELECT digest, text FROM ledger_mechanism"))
         wanted = {row.mechanism for row in rows}
-        return Content(Origin(ledger, device, key), {d: t for d, t in texts.items() if d in wanted}, rows)
+        return Content(Origin(ledger, name, key), {d: t for d, t in texts.items() if d in wanted}, rows)
 
     def accounts(self, delta: float, neighbours: Neighbours | str = Neighbours.ZERO_OUT) -> list[Account]:
         """Every ledger with what it has spent as far as reported, all for one relation of neighbours."""
