@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import time
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,7 @@ from airpool.network import Threshold
 from airpool.protocol.inference import infer_features
 from airpool_runtime import air, capture, demo_clips, logs, metrics, seeing, sources
 from airpool_runtime import device as devices
-from airpool_runtime.capture import CameraFrame, Capture, CaptureLimits
+from airpool_runtime.capture import CameraFrame, Capture
 from airpool_runtime.charge import Counted
 from airpool_runtime.device import Device, Seen
 from airpool_runtime.medium import PortOptions
@@ -60,7 +59,8 @@ def said():
 @pytest.fixture
 def hasty(monkeypatch):
     """Cameras that count as frozen after a second, as back after a tenth, and are opened again at once."""
-    monkeypatch.setattr(capture, "CaptureLimits", partial(CaptureLimits, frozen=1.0, stale=3.0))
+    monkeypatch.setattr(capture, "_FROZEN_SECONDS", 1.0)
+    monkeypatch.setattr(capture, "_STALE_SECONDS", 3.0)
     monkeypatch.setattr(capture, "_LONGEST_WAIT", 0.5)
     monkeypatch.setattr(seeing, "STEADY_SECONDS", 0.1)
     made: list[Capture] = []
