@@ -230,11 +230,11 @@ class SlotCourse(NamedTuple):
     marks: dict[str, float]
 
     @classmethod
-    def of(cls, found: Course, what: tuple[str, int, int], *, waited: float, answered: float) -> "SlotCourse":
-        """what: id and number of the inference, and its slot. waited: for the hub. answered: since the server asked."""
+    def of(cls, found: Course, id: str, number: int, slot: int, *, waited: float, answered: float) -> "SlotCourse":
+        """waited: for the hub. answered: since the server asked."""
         way = max(0.0, (waited - found.summed) / 2)
         between = {name: round(way + seconds, 6) for name, seconds in found._asdict().items() if seconds}
-        return cls(*what, {"asked": 0.0, **between, "answered": round(answered, 6)})
+        return cls(id, number, slot, {"asked": 0.0, **between, "answered": round(answered, 6)})
 
 
 class Server:
@@ -349,7 +349,7 @@ class Server:
         inference.take(found, simulated=self.simulated)
         if found.course is not None:
             answered = time.perf_counter() - asked
-            course = SlotCourse.of(found.course, (id, this, of.slot), waited=waited, answered=answered)
+            course = SlotCourse.of(found.course, id, this, of.slot, waited=waited, answered=answered)
             for observe in self.slot_observers:
                 observe(course)
 

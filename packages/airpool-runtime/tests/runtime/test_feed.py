@@ -128,7 +128,7 @@ def test_a_charge_that_cannot_be_true_is_not_shown():
     for charged in (float("nan"), 1e300, float("inf"), -1.0):
         watch.answered(charged)
     assert watch.summed().charged == 0
-    found = SlotCourse.of(Course(announced=1.0, summed=3.0), ("a", 0, 1), waited=4.0, answered=4.5)
+    found = SlotCourse.of(Course(announced=1.0, summed=3.0), "a", 0, 1, waited=4.0, answered=4.5)
     assert found.marks == {"asked": 0.0, "announced": 1.5, "summed": 3.5, "answered": 4.5}
 
 

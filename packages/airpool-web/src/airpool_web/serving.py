@@ -43,9 +43,9 @@ class PageServer(DoorServer):
     """The server of the page. It ends the streams and jobs of its pages when it stops."""
 
     def __init__(self, where: PageAddress, options: PageOptions, credentials: Credentials | None = None) -> None:
-        made, most = app(options), _MOST if credentials is None else _OF_ONE_PEER
+        made, of_one_peer = app(options), _MOST if credentials is None else _OF_ONE_PEER
         self._state = made.state
-        limits = DoorLimits(_MOST, most, transport.HANDSHAKE_SECONDS, _REQUEST_SECONDS)
+        limits = DoorLimits(_MOST, of_one_peer, transport.HANDSHAKE_SECONDS, _REQUEST_SECONDS)
         super().__init__(made, where.sock, limits, credentials, keep_alive=20, lifespan="on")
 
     def end(self) -> None:
