@@ -366,7 +366,7 @@ def test_an_air_that_was_never_reached_costs_nothing():
 
 def test_inferences_that_wait_are_answered_when_the_server_stops():
     class Slow:
-        async def run_slot(self, id, number, asked):
+        async def run_slot(self, id, number, asked, of=None):
             await asyncio.sleep(3600)
 
     async def play():
