@@ -92,7 +92,7 @@ def test_a_fork_is_rejected_and_a_fresh_start_is_noticed_by_the_device(view, dev
 def test_a_lost_ledger_is_rebuilt_from_the_view(view, device, told, one):
     view.take(told)
     device.path.unlink()
-    lines = list(exported(view.content(told.origin.hash)))
+    lines = list(exported(view.ledger_of(told.origin.device)))
     rebuilt(imported(lines), device.path)
     with device.open() as ledger:
         assert ledger.tip.seq == 6
