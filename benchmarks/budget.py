@@ -32,7 +32,7 @@ from airpool_runtime.charge import Counted, booked
 from airpool_runtime.device import Device, Seen
 from airpool_runtime.keys import authority
 from airpool_runtime.ledger.budget import Budget
-from airpool_runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool_runtime.loopback import LoopbackDevice
 from airpool_runtime.server import InferenceResult, Server, codec_of
 
 DEVICES, CLASSES, BUDGET, TRIALS = 12, 40, 8.0, 20
@@ -81,7 +81,7 @@ async def lasted(net: Network, objects: EncodedObjects, order: Any, key: Path, f
     air = Air(net, patience=0.2)
     hosted = [Device(k, net, source(k), charges[k]) for k in range(DEVICES)]
     tasks = [asyncio.create_task(devices.run(each, LoopbackDevice(air, each.index))) for each in hosted]
-    server, found = Server(net, codec_of("modelnet40", net), LoopbackServer(air)), list[InferenceResult]()
+    server, found = Server(net, codec_of("modelnet40", net), air), list[InferenceResult]()
     try:
         while (result := await server.infer()).status != "below quorum":
             found.append(result)

@@ -35,6 +35,7 @@ from airpool.network import file as network_file
 from airpool_runtime import secured, terms, transport
 from airpool_runtime import wire_pb2 as wire
 from airpool_runtime.keys import authority
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.options import AirOptions, DeviceOptions, RoleOptions, ServerOptions, role_of
 from airpool_runtime.remote import PROTOCOL
 from airpool_runtime.up import Process
@@ -157,7 +158,7 @@ class Target:
     contexts: dict[str | None, ssl.SSLContext] = field(default_factory=dict)
     outcomes: Counter[str] = field(default_factory=Counter)
 
-    def own(self, name: str) -> transport.PeerCredentials:
+    def own(self, name: str) -> Credentials:
         return secured.credentials(self.keys / name, name)
 
     def channel(self, role: str, name: str) -> aio.Channel:

@@ -23,7 +23,7 @@ from airpool_runtime import sources, up
 from airpool_runtime import wire_pb2 as wire
 from airpool_runtime.air import Air
 from airpool_runtime.device import Device
-from airpool_runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool_runtime.loopback import LoopbackDevice
 from airpool_runtime.server import Server, codec_of
 from airpool_runtime.sources import Place, source_of
 from airpool_runtime.up import RunTally
@@ -44,7 +44,7 @@ async def loopback(count: int, inferences: int) -> dict[str, float]:
     air = Air(net)
     hosted = [Device(k, net, source_of("latents:modelnet40/test", Place(k, count))[0]) for k in range(count)]
     tasks = [asyncio.create_task(devices.run(each, LoopbackDevice(air, each.index))) for each in hosted]
-    server = Server(net, codec_of("modelnet40", net), LoopbackServer(air))
+    server = Server(net, codec_of("modelnet40", net), air)
     try:
         for _ in range(WARM):
             await server.infer()

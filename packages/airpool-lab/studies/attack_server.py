@@ -28,7 +28,7 @@ from airpool_runtime.device import Device, Seen
 from airpool_runtime.ledger.budget import Budget
 from airpool_runtime.ledger.ledger import Ledger
 from airpool_runtime.ledger.mechanism import mechanism
-from airpool_runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool_runtime.loopback import LoopbackDevice
 from airpool_runtime.messages import Sum
 from studies.tables import RESULTS
 
@@ -62,9 +62,9 @@ async def sums_until_refused(
         asyncio.create_task(devices.run(Device(k, network, lambda _, k=k: Seen(latents[k]), charges[k]), port))
         for k, port in enumerate(ports)
     ]
-    server, asked, got = LoopbackServer(air), terms.stated(network), list[Floats]()
+    asked, got = terms.stated(network), list[Floats]()
     try:
-        while len(got) < most and isinstance(answer := await server.run_slot(f"{len(got)}", 0, asked), Sum):
+        while len(got) < most and isinstance(answer := await air.run_slot(f"{len(got)}", 0, asked), Sum):
             got.append(answer.y)
     finally:
         for task in running:

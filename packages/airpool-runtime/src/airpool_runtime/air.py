@@ -198,15 +198,11 @@ class Air:
         self._change.set()
         logs.event("disconnected", device=device, connected=len(self._standing.connected))
 
-    def ready(self, device: int, inferences: int = 1, left: int | None = None) -> None:
-        """Marks a device as ready for one turn of at most this many; raises RejectedError if an advert is missing."""
-        self._admit(device, None, max(1, inferences), left)
+    def ready(self, device: int, inferences: int = 1, left: int | None = None, *, advert: bytes | None = None) -> None:
+        """Marks a device as ready for one turn of at most this many, or for the secure round that it advertises.
 
-    def advertise(self, device: int, advert: bytes, left: int | None = None) -> None:
-        """Marks a device as ready for one secure round; raises RejectedError if its advert is invalid."""
-        self._admit(device, advert, 1, left)
-
-    def _admit(self, device: int, advert: bytes | None, inferences: int, left: int | None) -> None:
+        Raises RejectedError if its advert is missing or invalid.
+        """
         if (it := self._standing.connected.get(device)) is not None:
             others = [each.advert for k, each in self._standing.connected.items() if k != device and each.inferences]
             try:
@@ -217,7 +213,8 @@ class Air:
                 if self._standing.noted(device, f"its advert was rejected: {why}"):
                     logs.event("rejected", device=device, reason=str(why))
                 raise
-            it.inferences, it.advert, it.stalled, it.left = inferences, advert or it.advert, False, left
+            it.inferences = 1 if advert is not None else max(1, inferences)
+            it.advert, it.stalled, it.left = advert or it.advert, False, left
         self._change.set()
 
     def told(self, device: int, balance: Balance) -> None:
@@ -251,7 +248,7 @@ class Air:
 
     # What the server does
 
-    def status(self) -> AirStatus:
+    async def status(self) -> AirStatus:
         count, connected = self.network.devices.count, self._standing.connected
         busy = set().union(*(each.awaited for each in self._rounds.values()))
         faults = self._standing.faults(busy)

@@ -35,6 +35,8 @@ from airpool_runtime.seeing import Condition, SourceError
 
 Pixels = NDArray[np.uint8]
 _SHORTEST_WAIT, _LONGEST_WAIT = 1.0, 30.0
+_STALE_SECONDS, _FROZEN_SECONDS = 2.0, 10.0  # without a frame, and with identical ones
+_BLACK = 24  # grey, of 255: 99 % of a black frame's pixels are darker
 _SAMPLES = 128  # pixels along the shorter side that are looked at
 
 
@@ -59,18 +61,6 @@ class Reader(Protocol):
     def close(self) -> None: ...
 
 
-@dataclass(frozen=True)
-class CaptureLimits:
-    """Seconds after which a camera counts as stale, and identical frames as frozen; the grey that counts as black.
-
-    Black: 99 % of the pixels are darker than that, of 255.
-    """
-
-    stale: float = 2.0
-    frozen: float = 10.0
-    black: int = 24
-
-
 class Capture:
     """name: of the camera in messages, without secrets. device: whose operator is told. The thread starts at once.
 
@@ -84,11 +74,8 @@ class Capture:
         name: str,
         device: int,
         opened: Reader | None = None,
-        limits: CaptureLimits | None = None,
-        clock: Callable[[], float] = time.time,
     ) -> None:
-        self._open, self._first, self._name = open_reader, opened, name
-        self._device, self._limits, self._clock = device, limits or CaptureLimits(), clock
+        self._open, self._first, self._name, self._device = open_reader, opened, name, device
         self._condition, self._stop, self._lock = Condition(device), threading.Event(), threading.Lock()
         self._frame: CameraFrame | None = None
         self._arrived = self._changed = time.monotonic()
@@ -103,11 +90,12 @@ class Capture:
         """The newest frame. Raises SourceError, which the operator has been told, where it is not fit to be sent."""
         with self._lock:
             frame, trouble, age = self._frame, self._trouble, time.monotonic() - self._arrived
-        if trouble is None and age > self._limits.stale:
+        if trouble is None and age > _STALE_SECONDS:
             trouble = ("stale", f"{self._name}: no frame for {age:.1f} s")
-        if trouble is None and frame is not None:
+        if trouble is None:
+            assert frame is not None
             return frame
-        kind, why = trouble or ("gone", f"{self._name}: no frame yet")
+        kind, why = trouble
         self._condition.failed(kind, why)
         raise SourceError(kind, why, told=True)
 
@@ -148,7 +136,7 @@ class Capture:
         """Keeps a frame in the place of the one before, and says what is wrong with it."""
         now = time.monotonic()
         if pixels is None:
-            if self._frame is None or now - self._arrived > self._limits.stale:
+            if self._frame is None or now - self._arrived > _STALE_SECONDS:
                 self._failed("damaged", f"{self._name}: its frames cannot be decoded")
             return
         step = max(1, min(pixels.shape[:2]) // _SAMPLES)
@@ -158,13 +146,13 @@ class Capture:
             self._mark, self._changed = mark, now
         self._note_size(pixels)
         trouble = None
-        if np.percentile(sample, 99) < self._limits.black:
+        if np.percentile(sample, 99) < _BLACK:
             trouble = ("black", f"{self._name}: its frames are black: is the lens covered, or the light off?")
-        elif now - self._changed > self._limits.frozen:
+        elif now - self._changed > _FROZEN_SECONDS:
             same = f"{now - self._changed:.0f} s"
             trouble = ("frozen", f"{self._name}: all frames of {same} are identical: it hangs")
         with self._lock:
-            self._frame, self._arrived, self._trouble = CameraFrame(pixels, self._clock()), now, trouble
+            self._frame, self._arrived, self._trouble = CameraFrame(pixels, time.time()), now, trouble
         self._looked.set()
         if trouble is None:
             self._condition.works()
@@ -223,11 +211,6 @@ def video(path: Path) -> Reader:
     return _Video(cv2, taken, rate, frames)
 
 
-def pictures(url: str) -> Reader:
-    """A camera's MJPEG stream over HTTP, or its newest picture, asked for again and again."""
-    return _Http(url)
-
-
 def _opencv(what: str) -> Any:
     """OpenCV, which reports errors by its results alone."""
     os.environ.setdefault("OPENCV_LOG_LEVEL", "SILENT")
@@ -268,7 +251,9 @@ class _Video(_OpenCV):
         return super().read()
 
 
-class _Http:
+class HttpPictures:
+    """A camera's MJPEG stream over HTTP, or its newest picture, asked for again and again."""
+
     def __init__(self, url: str) -> None:
         parts = urlsplit(url)
         bare = urlunsplit(parts._replace(netloc=parts.netloc.rpartition("@")[2]))

@@ -7,7 +7,6 @@ from abc import ABC, abstractmethod
 from collections import OrderedDict
 from collections.abc import Sequence
 from pathlib import Path
-from typing import NamedTuple
 
 from airpool._support.errors import AirpoolError
 from airpool._support.rounding import full, shown
@@ -20,7 +19,7 @@ from airpool_runtime.ledger.ledger import Ledger
 from airpool_runtime.ledger.mechanism import Mechanism, mechanism
 from airpool_runtime.ledger.refused import SpendingError
 from airpool_runtime.ledger.spending import total
-from airpool_runtime.messages import WithdrawalReason
+from airpool_runtime.messages import Balance, WithdrawalReason
 from airpool_runtime.options import LEDGER, DeviceOptions, flags_of
 from airpool_runtime.under_way import cap
 
@@ -33,15 +32,6 @@ class NotSentError(AirpoolError):
     def __init__(self, text: str, reason: WithdrawalReason = WithdrawalReason.INTERNAL) -> None:
         super().__init__(text)
         self.reason = reason
-
-
-class Spent(NamedTuple):
-    """ε that was spent, and the budget for all inferences, if there is one; at δ, for a relation of neighbours."""
-
-    budget: float | None
-    epsilon: float
-    delta: float
-    neighbours: str
 
 
 class Charge(ABC):
@@ -63,8 +53,8 @@ class Charge(ABC):
         """The number of next inferences that the budget covers, up to `most`."""
         return most if self.refusal() is None else 0
 
-    def spending(self) -> Spent | None:
-        """None where nothing is known of it, or cannot be read now."""
+    def spending(self) -> Balance | None:
+        """ε spent, and the budget for all inferences; None where nothing is known of it, or cannot be read now."""
         return None
 
 
@@ -134,13 +124,13 @@ class Booked(Charge):
         except SpendingError as why:
             raise NotSentError(f"{why.status}: {why}", _REASONS.get(why.status, WithdrawalReason.DISK)) from None
 
-    def spending(self) -> Spent | None:
-        """ε spent, and the budget for all inferences, read beside the ledger: no charge waits for it."""
+    def spending(self) -> Balance | None:
+        """Read beside the ledger: no charge waits for it."""
         whole = next((each for each in self._ledger.budgets if each.covers_all), None)
         delta, relation = (1e-5, "zero-out") if whole is None else (whole.delta, whole.neighbours)
         try:
             spent = total(content(self.path).counts, delta, relation)
-            return Spent(whole and whole.epsilon, spent, delta, relation)
+            return Balance(spent, whole and whole.epsilon, delta, relation)
         except (SpendingError, ValueError):
             return None
 
@@ -209,8 +199,7 @@ def budgets_of(options: DeviceOptions, network: Network, claim: Claim) -> list[B
     def budget(
         epsilon: float | None, window: float | None = None, *, event: int | None = None, scene: bool = False
     ) -> list[Budget]:
-        of = claim.delta, scene, window, claim.neighbours, event
-        return [] if epsilon is None else [Budget(epsilon, *of)]
+        return [] if epsilon is None else [Budget(epsilon, claim.delta, scene, window, claim.neighbours, event)]
 
     return [
         *budget(options.budget_epsilon),
@@ -270,8 +259,17 @@ def charge_of(
     for each in budgets:
         promised = f"ε ≤ {full(each.epsilon)} for {each.covers} and {each.neighbours} neighbours, if {each.assumes}"
         logs.event("budget", device=k, reason=promised)
-    own = options.ledger, key_of(options, k), network, k, budgets
-    return booked(*own, head=options.head, scene=options.scene, seen=seen, accepted=options.accept_plugin)
+    return booked(
+        options.ledger,
+        key_of(options, k),
+        network,
+        k,
+        budgets,
+        head=options.head,
+        scene=options.scene,
+        seen=seen,
+        accepted=options.accept_plugin,
+    )
 
 
 def check_ledger(options: DeviceOptions, k: int) -> None:

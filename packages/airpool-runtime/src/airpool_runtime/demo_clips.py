@@ -53,7 +53,9 @@ def views() -> Path:
     path = folder() / f"demo-views-{key}.npy"
     if not path.exists():
         load("torch", "rendering the clips of video:demo, which is done once,")
-        _write(path, _rendered())
+        path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
+        with files.opened(path) as file:
+            np.save(file, _rendered())
     return path
 
 
@@ -103,16 +105,9 @@ class Player:
 def _rendered() -> NDArray[Any]:
     import torch
 
-    from airpool.models.vision import shapes
     from airpool.models.vision.views import Cameras
     from airpool.models.vision.views import views as render
 
     known, ring = {each.name: each for each in shapes.all()}, Cameras(ANGLES, resolution=_RESOLUTION)
     chosen = [known[name] for name in SHAPES]
     return np.stack([render([(it.vertices, it.faces)], ring, dtype=torch.uint8)[0].numpy() for it in chosen])
-
-
-def _write(path: Path, content: NDArray[Any]) -> None:
-    path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
-    with files.opened(path) as file:
-        np.save(file, content)

@@ -306,8 +306,7 @@ async def _telling(device: Device, line: Line) -> None:
             spent = await asyncio.to_thread(device.charge.spending)
             took = time.monotonic() - began
             next_look = began + max(_LOOK_SECONDS, took / _SHARE)
-            if spent is not None:
-                found = Balance(spent.epsilon, spent.budget, spent.delta, spent.neighbours)
+            found = spent or found
         if (now := replace(found, waits=device.waits)) != said:
             await line.tell(now)
             said = now

@@ -12,16 +12,20 @@ import socket
 import ssl
 from collections import Counter
 from collections.abc import Callable
+from contextlib import nullcontext
 from dataclasses import dataclass
-from typing import Any
+from functools import partial
+from typing import Any, Literal
 from urllib.parse import urlsplit
 
 import h11
+import uvicorn
 from starlette.responses import JSONResponse
 from starlette.types import ASGIApp, Receive, Scope, Send
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from airpool_runtime import logs, transport
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.logs import Bucket, SparseLog
 
 HEADER_BYTES = 16 * 2**10
@@ -272,6 +276,63 @@ class Door:
             self._peers[visit.peer] -= 1
             if not self._peers[visit.peer]:
                 del self._peers[visit.peer]
+
+
+class DoorServer(uvicorn.Server):
+    """uvicorn behind a door: idle connections, or handshakes that do not end, keep nobody out."""
+
+    def __init__(
+        self,
+        app: ASGIApp,
+        sock: socket.socket,
+        limits: DoorLimits,
+        credentials: Credentials | None,
+        *,
+        keep_alive: int,
+        lifespan: Literal["on", "off"] = "off",
+    ) -> None:
+        config = uvicorn.Config(
+            app,
+            http=Patient,
+            ws="none",
+            lifespan=lifespan,
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_keep_alive=keep_alive,
+            timeout_graceful_shutdown=1,
+        )
+        config.load()
+        super().__init__(config)
+        make = partial(Patient, config=config, server_state=self.server_state, app_state={})
+        self._sock = sock
+        self._door = Door(sock, make, limits, None if credentials is None else transport.http_context(credentials))
+        self._task: asyncio.Task[None] | None = None
+
+    def end(self) -> None:
+        """Ends the streams of the application when the server stops: they would go on for ever."""
+
+    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
+        await super().startup(sockets=[])  # the door accepts
+        self._door.open()
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        self._door.close()
+        self.end()
+        await super().shutdown(sockets)
+        self._sock.close()
+
+    async def start(self) -> None:
+        """Serves beside what else runs in this loop, until `stop`; whoever runs the loop handles signals."""
+        self.capture_signals = nullcontext  # pyright: ignore
+        self._task = asyncio.create_task(self.serve())
+        while not self.started and not self._task.done():
+            await asyncio.sleep(0.01)
+
+    async def stop(self) -> None:
+        self.should_exit = True
+        if self._task is not None:
+            await self._task
 
 
 def _peer(host: str) -> str:

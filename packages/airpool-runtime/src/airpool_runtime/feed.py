@@ -12,13 +12,14 @@ import json
 import math
 import time
 from collections import Counter, deque
-from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterator
+from contextlib import aclosing, contextmanager, suppress
 from dataclasses import asdict
 from statistics import median
 from typing import Any
 
-from starlette.types import Receive, Scope, Send
+from starlette.responses import StreamingResponse
+from starlette.types import Message, Send
 
 from airpool._support.version import __version__
 from airpool.account.report import number
@@ -27,17 +28,29 @@ from airpool_runtime.server import InferenceResult, Server, SlotCourse
 from airpool_runtime.telling import FleetKeeper
 
 LOOK_SECONDS, _ANSWER_SECONDS = 0.5, 2.0
-_INFERENCES, _CHANGES, _SECONDS, _TIMES = 50, 50, 300, 256
+_KEPT, _TIMES = {"inferences": 50, "changes": 50, "seconds": 300}, 256
 _FOR_GOOD = 1e8  # seconds
 _SHOWN = ("id", "number", "status", "label", "name", "probability", "sure", "slots", "cap", "devices", "spent")
 QUEUED, HEARTBEAT_SECONDS = 512, 5.0
-_STUCK_SECONDS = 30.0  # after which a listener that reads nothing is given up
-_HEADERS = [
-    (b"content-type", b"text/event-stream; charset=utf-8"),
-    (b"cache-control", b"no-store"),
-    (b"x-accel-buffering", b"no"),
-]
+_STUCK_SECONDS = 30.0  # after which a client that reads nothing is given up
 Snapshot = Callable[[], Awaitable[dict[str, Any]]]
+
+
+class Stream(StreamingResponse):
+    """A reply in parts, to a client that has to read them: else all that wait for it would be held for good."""
+
+    def __init__(self, parts: AsyncGenerator[bytes], media_type: str) -> None:
+        super().__init__(parts, 200, {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}, media_type)
+        self._parts = parts
+
+    async def stream_response(self, send: Send) -> None:
+        async def read(message: Message) -> None:
+            async with asyncio.timeout(_STUCK_SECONDS):
+                await send(message)
+
+        with suppress(TimeoutError):
+            async with aclosing(self._parts):
+                await super().stream_response(read)
 
 
 def event(name: str, data: Any) -> str:
@@ -114,36 +127,45 @@ class Listeners:
         finally:
             self._all.discard(listener)
 
+    def stream(self, snapshot: Snapshot) -> Stream:
+        """The reply to one who listens. It ends when the client hangs up, or reads nothing."""
 
-class EventStream:
-    """The response of a listener: an ASGI application. It ends when the client hangs up, or reads nothing."""
-
-    def __init__(self, listeners: Listeners, snapshot: Snapshot) -> None:
-        self._listeners, self._snapshot = listeners, snapshot
-
-    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        async def say(text: str, *, more: bool = True) -> None:
-            async with asyncio.timeout(_STUCK_SECONDS):
-                await send({"type": "http.response.body", "body": text.encode("utf-8", "replace"), "more_body": more})
-
-        with self._listeners.one() as listener:
-            gone = asyncio.create_task(_hung_up(receive))
-            gone.add_done_callback(lambda _: listener.end())
-            try:
-                await send({"type": "http.response.start", "status": 200, "headers": _HEADERS})
-                await say(event("snapshot", await self._snapshot()))
+        async def parts() -> AsyncGenerator[bytes]:
+            with self.one() as listener:
+                yield event("snapshot", await snapshot()).encode("utf-8", "replace")
                 while not listener.over:
-                    await say(await listener.next(self._snapshot))
-                await say("", more=False)
-            except TimeoutError:
-                return
-            finally:
-                gone.cancel()
+                    yield (await listener.next(snapshot)).encode("utf-8", "replace")
+
+        return Stream(parts(), "text/event-stream")
 
 
-async def _hung_up(receive: Receive) -> None:
-    while (await receive())["type"] != "http.disconnect":
-        continue
+def take(known: dict[str, Any], name: str, data: Any) -> bool:
+    """Brings a snapshot up to date with an event; whether it is one of a feed's. Devices are by index."""
+    match name:
+        case "devices":
+            known["devices"] |= {each["device"]: each for each in data["devices"]}
+            known["air"] = data["air"]
+            _keep(known, "changes", *data["changes"])
+        case "inference":
+            _keep(known, "inferences", data)
+            _count(known["counts"], data["status"])
+            for what, number in (("inferences", 1), ("slots", data["slots"]), ("spent", int(data["spent"]))):
+                _count(known["totals"], what, number)
+        case "course":
+            known["course"] = data
+        case "second":
+            _keep(known, "seconds", data)
+        case _:
+            return False
+    return True
+
+
+def _keep(known: dict[str, Any], name: str, *more: Any) -> None:
+    known[name] = [*known[name], *more][-_KEPT[name] :]
+
+
+def _count(counts: dict[str, int], what: str, number: int = 1) -> None:
+    counts[what] = counts.get(what, 0) + number
 
 
 class Feed:
@@ -152,18 +174,17 @@ class Feed:
     def __init__(self, server: Server, fleet: FleetKeeper | None = None) -> None:
         self.listeners = Listeners()
         self._server, self._fleet, self._began = server, fleet, time.time()
-        self._inferences, self._changes = deque[dict[str, Any]](maxlen=_INFERENCES), deque[Any](maxlen=_CHANGES)
-        self._counts, self._totals, self._seconds = Counter[str](), Counter[str](), _Seconds()
-        self._course: dict[str, Any] | None = None
-        self._devices, self._air = dict[int, dict[str, Any]](), dict[str, Any]()
+        self._known: dict[str, Any] = {"air": {}, "devices": {}, "counts": {}, "totals": {}, "course": None}
+        self._known |= {name: [] for name in _KEPT}
+        self._seconds = _Seconds()
         self._watching: asyncio.Task[None] | None = None
         server.observers.append(self._inferred)
         server.slot_observers.append(self._slotted)
 
-    def stream(self) -> EventStream:
+    def stream(self) -> Stream:
         if self._watching is None or self._watching.done():
             self._watching = asyncio.create_task(self._watch())
-        return EventStream(self.listeners, self.snapshot)
+        return self.listeners.stream(self.snapshot)
 
     def close(self) -> None:
         self.listeners.close()
@@ -181,29 +202,23 @@ class Feed:
             "classes": len(server.codec.classes),
             "guarantee": server.guarantee.to_json(),
             "cap": server.network.slots.count,
-            "air": self._air,
-            "devices": list(self._devices.values()),
-            "counts": dict(self._counts),
-            "totals": dict(self._totals),
-            "inferences": list(self._inferences),
-            "changes": list(self._changes),
-            "course": self._course,
-            "seconds": list(self._seconds.past),
+            **self._known,
+            "devices": list(self._known["devices"].values()),
         }
+
+    def _tell(self, name: str, data: dict[str, Any]) -> None:
+        take(self._known, name, data)
+        self.listeners.publish(name, data)
 
     def _inferred(self, found: InferenceResult) -> None:
         told = {"time": _now(), **{name: getattr(found, name) for name in _SHOWN}}
         told |= {"seconds": found.seconds, "reason": found.reason, "probability": _finite(found.probability)}
-        self._counts[found.status] += 1
-        self._totals.update(slots=found.slots, spent=int(found.spent), inferences=1)
-        self._inferences.append(told)
         self._second_ended()
         self._seconds.note(found)
-        self.listeners.publish("inference", told)
+        self._tell("inference", told)
 
     def _slotted(self, found: SlotCourse) -> None:
-        self._course = {"time": _now(), **found._asdict()}
-        self.listeners.publish("course", self._course)
+        self._tell("course", {"time": _now(), **found._asdict()})
 
     async def _watch(self) -> None:
         """Looks at the air, and ends each second, until nobody listens any more."""
@@ -216,39 +231,37 @@ class Feed:
 
     def _second_ended(self) -> None:
         if (said := self._seconds.ended()) is not None:
-            self.listeners.publish("second", said)
+            self._tell("second", said)
 
     async def _look(self) -> None:
+        before: dict[int, dict[str, Any]] = self._known["devices"]
         try:
             status = await asyncio.wait_for(self._server.port.status(), _ANSWER_SECONDS)
             air = {"reached": True, "reason": "", "able": status.able, "quorum": status.quorum}
             air |= {"connected": status.connected, "version": status.version}
-            devices = _devices(status, self._devices)
+            devices = _devices(status, before)
         except (DisconnectedError, TimeoutError) as why:
             air = {"reached": False, "reason": str(why) or f"no answer within {_ANSWER_SECONDS:g} s"}
             unknown = {"state": "unknown", "reason": "the air cannot be asked"}
             count = self._server.network.devices.count
-            devices = {k: {**self._devices.get(k, _blank(k)), **unknown} for k in range(count)}
+            devices = {k: {**before.get(k, _blank(k)), **unknown} for k in range(count)}
         if self._fleet is not None:
             air["fleet"] = self._fleet.status.reason or "ok"
-        changed = [each for k, each in devices.items() if each != self._devices.get(k)]
-        if not changed and air == self._air:
+        changed = [each for k, each in devices.items() if each != before.get(k)]
+        if not changed and air == self._known["air"]:
             return
         fresh = [
             {"time": _now(), "device": each["device"], "state": each["state"], "reason": each["reason"]}
             for each in changed
-            if _standing(each) != _standing(self._devices.get(each["device"]))
+            if _standing(each) != _standing(before.get(each["device"]))
         ]
-        self._changes.extend(fresh)
-        self._devices, self._air = devices, air
-        self.listeners.publish("devices", {"time": _now(), "air": air, "devices": changed, "changes": fresh})
+        self._tell("devices", {"time": _now(), "air": air, "devices": changed, "changes": fresh})
 
 
 class _Seconds:
-    """Inferences and their times by the second, of the last five minutes with any."""
+    """Inferences and their times by the second."""
 
     def __init__(self) -> None:
-        self.past = deque[dict[str, Any]](maxlen=_SECONDS)
         self._second, self._statuses, self._times = 0, Counter[str](), list[float]()
 
     def note(self, found: InferenceResult) -> None:
@@ -263,8 +276,6 @@ class _Seconds:
             return None
         said = {"time": self._second, "answered": self._statuses["answered"], "all": self._statuses.total()}
         said |= {"median": median(times) if times else None, "longest": max(times, default=None)}
-        if said["all"]:
-            self.past.append(said)
         self._second, self._statuses, self._times = now, Counter(), []
         return said if said["time"] else None
 

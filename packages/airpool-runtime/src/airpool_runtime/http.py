@@ -1,12 +1,9 @@
 """The server's HTTP API (openapi.json describes it), with health, readiness and metrics."""
 
 import asyncio
-from contextlib import nullcontext
-from functools import partial
 from importlib import resources
 from typing import Any
 
-import uvicorn
 from starlette.applications import Starlette
 from starlette.middleware import Middleware
 from starlette.requests import Request
@@ -14,14 +11,14 @@ from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from airpool_runtime import transport
-from airpool_runtime.door import Door, DoorLimits, Guard, Patient
-from airpool_runtime.feed import EventStream, Feed
-from airpool_runtime.idempotency import BusyError, Repeats, ReusedKeyError, Starter
+from airpool_runtime.door import DoorLimits, DoorServer, Guard
+from airpool_runtime.feed import Feed
+from airpool_runtime.idempotency import BusyError, Inferences, ReusedKeyError
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.messages import AirStatus, DisconnectedError
 from airpool_runtime.metrics import CONTENT_TYPE, Metrics
 from airpool_runtime.server import Server
 from airpool_runtime.telling import FleetKeeper
-from airpool_runtime.transport import PeerCredentials
 
 _MOST_CONNECTIONS, _MOST_OF_ONE_PEER = 1_000, 256
 _REQUESTS = 2_000.0  # of all clients in a second
@@ -32,7 +29,7 @@ _WAIT = {"true": True, "1": True, "false": False, "0": False}
 
 def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = None) -> Starlette:
     """The ASGI application of one server. token: required of every client but a health check. fleet: its view."""
-    metrics, start, repeats, feed = Metrics(server, fleet), Starter(server), Repeats(), Feed(server, fleet)
+    metrics, inferences, feed = Metrics(server, fleet), Inferences(server), Feed(server, fleet)
     schema = resources.files("airpool_runtime").joinpath("openapi.json").read_bytes()
 
     async def infer(request: Request) -> Response:
@@ -41,7 +38,7 @@ def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = No
             return JSONResponse({"reason": "the query must be wait=true, wait=false or empty"}, 400)
         try:
             key = request.headers.get("idempotency-key")
-            id, task = repeats.started("http", key, request.url.query.encode(), start)
+            id, task = inferences.started("http", key, request.url.query.encode())
         except BusyError as why:
             return JSONResponse({"reason": str(why)}, 429)
         except ValueError as why:
@@ -58,7 +55,7 @@ def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = No
         id = request.path_params["id"]
         if (found := server.result(id)) is not None:
             return JSONResponse(found.to_json())
-        if id in start.waiting:
+        if id in inferences.waiting:
             return JSONResponse({"id": id, "status": "pending"}, 202)
         return JSONResponse({"reason": "no such result, or too old"}, 404)
 
@@ -83,7 +80,7 @@ def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = No
     async def measured(_: Request) -> Response:
         return Response(metrics.text(await status()), media_type=CONTENT_TYPE)
 
-    async def events(_: Request) -> Response | EventStream:
+    async def events(_: Request) -> Response:
         if feed.listeners.full:
             return JSONResponse({"reason": "too many listen"}, 429)
         return feed.stream()
@@ -107,7 +104,7 @@ def app(server: Server, token: str | None = None, fleet: FleetKeeper | None = No
     return made
 
 
-class Web:
+class Web(DoorServer):
     """The API at an address; port 0 is any free one. Beyond loopback it needs a token, and certificates for TLS."""
 
     def __init__(
@@ -116,45 +113,17 @@ class Web:
         address: str,
         *,
         token: str | None = None,
-        credentials: PeerCredentials | None = None,
+        credentials: Credentials | None = None,
         fleet: FleetKeeper | None = None,
     ) -> None:
-        self._socket = transport.listening(address, secured=token is not None and credentials is not None)
-        host, port = self._socket.getsockname()[:2]
+        sock = transport.listening(address, secured=token is not None and credentials is not None)
+        host, port = sock.getsockname()[:2]
         self.address = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         made = app(server, token, fleet)
-        self._feed: Feed = made.state.feed
-        config = uvicorn.Config(
-            made,
-            http=Patient,
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            timeout_keep_alive=5,
-            timeout_graceful_shutdown=1,
-        )
-        config.load()
-        self._uvicorn = uvicorn.Server(config)
-        self._uvicorn.capture_signals = nullcontext  # pyright: ignore  # the role handles signals
-        context = None if credentials is None else transport.http_context(credentials)
-        make = partial(Patient, config=config, server_state=self._uvicorn.server_state, app_state={})
+        self.feed: Feed = made.state.feed
         most = min(_MOST_CONNECTIONS, transport.descriptors() // 4)
         limits = DoorLimits(most, min(_MOST_OF_ONE_PEER, most // 2), transport.HANDSHAKE_SECONDS, _REQUEST_SECONDS)
-        self._door = Door(self._socket, make, limits, context)
-        self._task: asyncio.Task[None] | None = None
+        super().__init__(made, sock, limits, credentials, keep_alive=5)
 
-    async def start(self) -> None:
-        self._task = asyncio.create_task(self._uvicorn.serve(sockets=[]))  # the door accepts
-        while not self._uvicorn.started and not self._task.done():
-            await asyncio.sleep(0.01)
-        self._door.open()
-
-    async def stop(self) -> None:
-        self._door.close()
-        self._feed.close()
-        self._uvicorn.should_exit = True
-        if self._task is not None:
-            await self._task
-        self._socket.close()
+    def end(self) -> None:
+        self.feed.close()

@@ -27,24 +27,6 @@ class StartedInference(NamedTuple):
     task: asyncio.Task[InferenceResult]
 
 
-class Starter:
-    """Starts inferences of a server, of which 100 may wait. waiting: by id.
-
-    Each is a task of its own: it goes on when the client hangs up, for the devices have paid.
-    """
-
-    def __init__(self, server: Server) -> None:
-        self._server, self.waiting = server, dict[str, asyncio.Task[InferenceResult]]()
-
-    def __call__(self) -> StartedInference:
-        if len(self.waiting) >= MOST_WAITING:
-            raise BusyError(f"{MOST_WAITING} inferences are waiting")
-        id = new_id()
-        task = self.waiting[id] = asyncio.create_task(self._server.infer(id))
-        task.add_done_callback(lambda _: self.waiting.pop(id, None))
-        return StartedInference(id, task)
-
-
 @dataclass(frozen=True)
 class _Entry:
     request: bytes
@@ -52,24 +34,26 @@ class _Entry:
     started: StartedInference
 
 
-class Repeats:
-    """Inferences by the key of their request, for an hour, at most 10,000: the oldest is forgotten first.
+class Inferences:
+    """Inferences that clients of a server ask for, of which 100 may wait. waiting: by id.
 
-    A result that spent nothing is forgotten at once: its repetition is a new attempt. A restart forgets all.
+    Each is a task of its own: it goes on when the client hangs up, for the devices have paid. It is kept by the key of
+    its request for an hour, at most 10,000: the oldest is forgotten first. A result that spent nothing is forgotten at
+    once: its repetition is a new attempt. A restart forgets all.
     """
 
-    def __init__(self, *, clock: Callable[[], float] = time.monotonic) -> None:
-        self._clock, self._entries = clock, OrderedDict[tuple[str, str], _Entry]()
+    def __init__(self, server: Server, *, clock: Callable[[], float] = time.monotonic) -> None:
+        self._server, self._clock = server, clock
+        self.waiting = dict[str, asyncio.Task[InferenceResult]]()
+        self._entries = OrderedDict[tuple[str, str], _Entry]()
 
-    def started(
-        self, caller: str, key: str | None, request: bytes, start: Callable[[], StartedInference]
-    ) -> StartedInference:
+    def started(self, caller: str, key: str | None, request: bytes) -> StartedInference:
         """The inference of this key, running or done, or a new one. key: None is never repeated.
 
         caller: keys of different callers are different. request: the same key with another one is a ReusedKeyError.
         """
         if key is None:
-            return start()
+            return self._start()
         if not 1 <= len(key) <= LONGEST_KEY or not key.isascii() or not key.isprintable():
             raise ValueError(f"an idempotency key must have 1 to {LONGEST_KEY} printable ASCII characters")
         self._forget_old()
@@ -78,10 +62,18 @@ class Repeats:
             if known.request != request:
                 raise ReusedKeyError("this idempotency key came before with another request: take a new one")
             return known.started
-        made = start()
+        made = self._start()
         entry = self._entries[at] = _Entry(request, self._clock() + KEPT_SECONDS, made)
         made.task.add_done_callback(lambda task: self._done(at, entry, task))
         return made
+
+    def _start(self) -> StartedInference:
+        if len(self.waiting) >= MOST_WAITING:
+            raise BusyError(f"{MOST_WAITING} inferences are waiting")
+        id = new_id()
+        task = self.waiting[id] = asyncio.create_task(self._server.infer(id))
+        task.add_done_callback(lambda _: self.waiting.pop(id, None))
+        return StartedInference(id, task)
 
     def _done(self, at: tuple[str, str], entry: _Entry, task: asyncio.Task[InferenceResult]) -> None:
         unspent = not task.cancelled() and task.exception() is None and not task.result().spent

@@ -27,10 +27,6 @@ def start(role: str) -> None:
     _state.update(role=role, on=True)
 
 
-def is_on() -> bool:
-    return bool(_state["on"])
-
-
 def event(name: str, **fields: str | int | float | None) -> None:
     if unknown := fields.keys() - FIELDS:
         raise ValueError(f"{sorted(unknown)[0]} must not be logged; known are {', '.join(sorted(FIELDS))}")
@@ -105,7 +101,7 @@ class OneLine(logging.Filter):
         if type(error).__name__ == "DecodeError":
             self._log.event("rejected", reason="a message that cannot be read")
             return False
-        if not is_on() or record.levelno < logging.WARNING:
+        if not _state["on"] or record.levelno < logging.WARNING:
             return True
         reason = (record.getMessage().splitlines() or [""])[0][:_LONGEST]
         if error is None:

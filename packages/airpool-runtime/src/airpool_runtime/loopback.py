@@ -1,4 +1,4 @@
-"""The medium in one process: ports that call the hub directly."""
+"""The medium in one process: devices that call the hub directly; the hub itself is the server's port."""
 
 import asyncio
 from collections.abc import Sequence
@@ -7,20 +7,15 @@ from airpool.network import Network
 from airpool_runtime import terms
 from airpool_runtime.air import Air
 from airpool_runtime.messages import (
-    AirStatus,
     Announcement,
     Balance,
     RejectedError,
     RoundMessage,
     RoundOver,
     SlotSignal,
-    StatedTerms,
-    Sum,
     Turn,
     WithdrawalReason,
-    Withheld,
 )
-from airpool_runtime.under_way import FIRST_SLOT, AskedSlot
 
 
 class LoopbackDevice:
@@ -43,7 +38,7 @@ class LoopbackDevice:
 
     async def advertise(self, advert: bytes, left: int | None = None) -> None:
         try:
-            self._air.advertise(self._device, advert, left)
+            self._air.ready(self._device, 1, left, advert=advert)
         except RejectedError:
             self._received.put_nowait(())
 
@@ -80,16 +75,3 @@ class LoopbackDevice:
         except RejectedError:
             return False
         return True
-
-
-class LoopbackServer:
-    """The server's port."""
-
-    def __init__(self, air: Air) -> None:
-        self._air = air
-
-    async def status(self) -> AirStatus:
-        return self._air.status()
-
-    async def run_slot(self, id: str, number: int, asked: StatedTerms, of: AskedSlot = FIRST_SLOT) -> Sum | Withheld:
-        return await self._air.run_slot(id, number, asked, of)

@@ -204,8 +204,3 @@ def reason_of(sent: int) -> WithdrawalReason:
     """A reason of the wire; one that this version does not know is unspecified."""
     known = wire.Reason.keys()[sent] if 0 <= sent < len(wire.Reason.keys()) else "UNSPECIFIED"
     return WithdrawalReason[known]
-
-
-def course_of(told: wire.SlotOutcome) -> Course | None:
-    """The course of a slot; None from an air that does not say."""
-    return Course(*(getattr(told.course, name) for name in Course._fields)) if told.HasField("course") else None

@@ -8,7 +8,7 @@ import json
 import os
 import re
 import time
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from typing import Any, cast
 
@@ -74,7 +74,8 @@ class RoleMetrics:
 
     def __init__(self, role: str, certificates: Mapping[str, float] | None = None) -> None:
         self.role, self._registry, self._reasons = role, CollectorRegistry(), set[str]()
-        self._asked: list[Callable[[], Awaitable[None]]] = []
+        self._hosted: Sequence[Device] = ()
+        self._looked = -_SPENT_SECONDS
         info = self._gauge("airpool_role", "Role and version of this process.", "role", "version")
         info.labels(role, __version__).set(1)
         self._events = Counter("airpool_events", "Events of the log.", ["event"], registry=self._registry)
@@ -116,29 +117,21 @@ class RoleMetrics:
 
     def watch_budgets(self, hosted: Sequence[Device]) -> None:
         """Shows budget and ε spent of the devices that keep a ledger, as of a few seconds ago."""
-        limit = self._gauge("airpool_budget_epsilon", "Budget of a device.", "device")
-        spent = self._gauge("airpool_spent_epsilon", "ε of all that a device has charged.", "device")
-        left = self._gauge("airpool_budget_left_epsilon", "Budget less ε spent.", "device")
-        looked = -_SPENT_SECONDS
-
-        async def look() -> None:
-            nonlocal looked
-            if time.monotonic() - looked < _SPENT_SECONDS:
-                return
-            looked = time.monotonic()
-            for each in hosted:
-                if found := await asyncio.to_thread(each.charge.spending):
-                    name = str(each.index)
-                    spent.labels(name).set(found.epsilon)
-                    if found.budget is not None:
-                        limit.labels(name).set(found.budget)
-                        left.labels(name).set(max(0.0, found.budget - found.epsilon))
-
-        self._asked.append(look)
+        self._hosted = hosted
+        self._limit = self._gauge("airpool_budget_epsilon", "Budget of a device.", "device")
+        self._spent = self._gauge("airpool_spent_epsilon", "ε of all that a device has charged.", "device")
+        self._left = self._gauge("airpool_budget_left_epsilon", "Budget less ε spent.", "device")
 
     async def text(self) -> bytes:
-        for look in self._asked:
-            await look()
+        if time.monotonic() - self._looked >= _SPENT_SECONDS:
+            self._looked = time.monotonic()
+            for each in self._hosted:
+                found, name = await asyncio.to_thread(each.charge.spending), str(each.index)
+                if found is not None and found.spent is not None:
+                    self._spent.labels(name).set(found.spent)
+                    if found.budget is not None:
+                        self._limit.labels(name).set(found.budget)
+                        self._left.labels(name).set(max(0.0, found.budget - found.spent))
         self._sources.clear()
         for device, kind in faults():
             self._sources.labels(str(device), kind).set(1)

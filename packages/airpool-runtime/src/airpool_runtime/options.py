@@ -19,13 +19,14 @@ from typing import Annotated, Any, NamedTuple, TypeVar, get_args, get_origin, ge
 
 ANYWHERE = "127.0.0.1:0"
 FRAME_WINDOW = 0.5  # seconds: two frames of a camera that gives five in a second, and its delay
-_SLOT = "How long a slot waits for its signals (default: 5 s; secure sums: + K/4 s)."
+SLOT_HELP = "How long a slot waits for its signals (default: 5 s; secure sums: + K/4 s)."
 _MEDIUM = "A registered medium, as of a plug-in (default: that of the network's access)."
-_FRAME = "Seconds by which a camera's frame may be before or after the announced moment; 0: any."
+FRAME_HELP = "Seconds by which a camera's frame may be before or after the announced moment; 0: any."
 _SOURCE = (
     "latents:MODEL/SPLIT, images:FOLDER, camera:INDEX, video:FILE, video:demo, rtsp://..., http://... (MJPEG), "
     "mesh:PATH or MODULE:FUNCTION of your own."
 )
+SEED_HELP = "Seed of a simulated run; its noise gives no privacy."
 LEDGER = "Ledger (ε at the δ and neighbours of the file's claim; default: no limit)"
 
 
@@ -47,7 +48,7 @@ def _ledger(help: str) -> RoleFlag:
 
 
 _Listen = Annotated[str, RoleFlag("Address to listen at, HOST:PORT; port 0: any free one.")]
-_Seed = Annotated[int | None, RoleFlag("Seed of a simulated run; its noise gives no privacy.")]
+_Seed = Annotated[int | None, RoleFlag(SEED_HELP)]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -68,11 +69,11 @@ class RoleOptions:
 class AirOptions(RoleOptions):
     listen: _Listen = ANYWHERE
     quorum: Annotated[int | None, RoleFlag("Devices that must be ready for a slot (default: all).")] = None
-    slot_seconds: Annotated[float | None, RoleFlag(_SLOT)] = None
+    slot_seconds: Annotated[float | None, RoleFlag(SLOT_HELP)] = None
     patience: Annotated[float, RoleFlag("How long a slot waits for devices to be ready.")] = 1.0
     simulate: _Seed = None
     medium: Annotated[str | None, RoleFlag(_MEDIUM)] = None
-    frame_window: Annotated[float, RoleFlag(_FRAME)] = FRAME_WINDOW
+    frame_window: Annotated[float, RoleFlag(FRAME_HELP)] = FRAME_WINDOW
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -90,7 +91,7 @@ class ServerOptions(RoleOptions):
     http: Annotated[str | None, RoleFlag("Address of the HTTP API, HOST:PORT; left out: none.")] = None
     model: Annotated[str, RoleFlag("A shipped model by name, or the file of your own.")] = "modelnet40"
     codec: Annotated[str | None, RoleFlag("One of the model's (default: its first).")] = None
-    slot_seconds: Annotated[float | None, RoleFlag(_SLOT)] = None
+    slot_seconds: Annotated[float | None, RoleFlag(SLOT_HELP)] = None
     deadline: Annotated[
         float | None, RoleFlag("Longest time of one inference, in seconds (default: of four slots).")
     ] = None

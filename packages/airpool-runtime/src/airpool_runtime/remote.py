@@ -19,6 +19,7 @@ from airpool_runtime.messages import (
     AirStatus,
     Announcement,
     Balance,
+    Course,
     DeviceFault,
     DisconnectedError,
     RoundMessage,
@@ -32,7 +33,6 @@ from airpool_runtime.messages import (
     announced,
     balance_message,
     balance_of,
-    course_of,
 )
 from airpool_runtime.under_way import FIRST_SLOT, AskedSlot
 from airpool_runtime.wire_pb2_grpc import AirStub, RankingStub
@@ -192,11 +192,11 @@ class RemoteServer:
 
     async def run_slot(self, id: str, number: int, asked: StatedTerms, of: AskedSlot = FIRST_SLOT) -> Sum | Withheld:
         await _reached(self._channel, "the air", self._air.Status)
-        request = wire.SlotRequest(id=id, number=number, asked=asked.text, digest=asked.digest)
-        if of != FIRST_SLOT:
-            request.MergeFrom(wire.SlotRequest(slot=of.slot, ended=of.ended))
+        request = wire.SlotRequest(
+            id=id, number=number, asked=asked.text, digest=asked.digest, slot=of.slot, ended=of.ended
+        )
         got = await _called(self._air.RunSlot(request, timeout=self._seconds), "the air")
-        course = course_of(got)
+        course = Course(*(getattr(got.course, name) for name in Course._fields)) if got.HasField("course") else None
         if got.withheld:
             return Withheld(got.reason, got.spent, got.rejected, course)
         return Sum(unpacked(got.y), got.devices, got.carrier, got.simulated, course)

@@ -22,6 +22,7 @@ from airpool_runtime import bundle, charge, logs, secured, sources, telling, tra
 from airpool_runtime import device as devices
 from airpool_runtime.air import Air
 from airpool_runtime.device import Device, Source
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.medium import MEDIA, PortOptions, medium_of, slot_seconds_of
 from airpool_runtime.metrics import RoleMetrics, serving
 from airpool_runtime.options import AirOptions, DeviceOptions, RankingOptions, RoleOptions, ServerOptions, role_of
@@ -30,7 +31,6 @@ from airpool_runtime.remote import RemoteDevice, RemoteRanking, RemoteServer, co
 from airpool_runtime.server import Server, codec_of
 from airpool_runtime.service import AirService, InferencesService, RankingService
 from airpool_runtime.sources import Place, source_of
-from airpool_runtime.transport import PeerCredentials
 from airpool_runtime.wire_pb2_grpc import (
     add_AirServicer_to_server,
     add_FleetServicer_to_server,
@@ -113,7 +113,7 @@ def _require_addresses(options: RoleOptions) -> None:
         transport.split(options.fleet, secure)
 
 
-def _credentials(options: RoleOptions) -> PeerCredentials | None:
+def _credentials(options: RoleOptions) -> Credentials | None:
     """Credentials of a role's sockets; None without keys."""
     return None if options.keys is None else secured.credentials(options.keys, role_of(type(options)))
 
@@ -198,11 +198,11 @@ def _token(options: ServerOptions) -> str | None:
 
 def _prepared(
     options: DeviceOptions, network: Network, claim: Claim
-) -> tuple[dict[int, tuple[Source, bool]], dict[int, PeerCredentials]]:
+) -> tuple[dict[int, tuple[Source, bool]], dict[int, Credentials]]:
     """Sources and credentials of the devices of a process, by index."""
     indices = indices_of(options.device, network.devices.count)
     charge.require_consistent(options, network, claim, several=len(indices) > 1)
-    own = dict[int, PeerCredentials]()
+    own = dict[int, Credentials]()
     if options.keys is not None:
         own = {k: secured.credentials(secured.home(options.keys, k), f"device-{k}") for k in indices}
     made = None if options.bundle is None else bundle.read(options.bundle, threads=options.threads)
@@ -222,7 +222,7 @@ async def _devices(options: DeviceOptions, console: Console) -> None:
     async with AsyncExitStack() as stack:
         stack.callback(lambda: [task.cancel() for task in background])
 
-        async def opened(address: str, keys: PeerCredentials | None, role: str) -> aio.Channel:
+        async def opened(address: str, keys: Credentials | None, role: str) -> aio.Channel:
             return await stack.enter_async_context(transport.channel(address, keys, role=role))
 
         for k, (source, quick) in views.items():
@@ -286,7 +286,7 @@ def indices_of(text: str, devices: int) -> list[int]:
     return list(found)
 
 
-def _metrics(role: str, own: PeerCredentials | None) -> RoleMetrics:
+def _metrics(role: str, own: Credentials | None) -> RoleMetrics:
     """Metrics of a role, with the expiry of its certificate."""
     return RoleMetrics(role, {} if own is None else {role: own.expires})
 

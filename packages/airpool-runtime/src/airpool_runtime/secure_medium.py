@@ -337,13 +337,6 @@ class SecureDevice:
         return values
 
 
-def secured_by(network: Network, devices: Sequence[int], options: PortOptions) -> Callable[[Line, int], SecureDevice]:
-    if options.keys is None:
-        raise ValueError("channel.access='secure' needs --keys FOLDER: `airpool keys` makes it")
-    sessions = {device: session_of(options.keys, device, network.devices.count) for device in devices}
-    return lambda line, device: SecureDevice(line, sessions[device], network, quorum=options.quorum)
-
-
 class SecureMedium:
     """Rules of the secure sum."""
 
@@ -364,7 +357,10 @@ class SecureMedium:
     def ports(
         self, network: Network, devices: Sequence[int], options: PortOptions
     ) -> Callable[[Line, int], DevicePort]:
-        return secured_by(network, devices, options)
+        if options.keys is None:
+            raise ValueError("channel.access='secure' needs --keys FOLDER: `airpool keys` makes it")
+        sessions = {device: session_of(options.keys, device, network.devices.count) for device in devices}
+        return lambda line, device: SecureDevice(line, sessions[device], network, quorum=options.quorum)
 
 
 SECURE = SecureMedium()

@@ -9,15 +9,14 @@ from pathlib import Path
 from airpool_runtime import logs
 from airpool_runtime.keys import credentials as keys
 from airpool_runtime.keys import secret
-from airpool_runtime.keys.credentials import Reloaded
+from airpool_runtime.keys.credentials import Credentials, Reloaded
 from airpool_runtime.keys.secret import KeyFileError
-from airpool_runtime.transport import PeerCredentials
 
 _SHORTEST_TOKEN = 16
 _DAY = 86_400.0
 
 
-def credentials(folder: Path, role: str) -> PeerCredentials:
+def credentials(folder: Path, role: str) -> Credentials:
     """Credentials of a role's sockets. The certificate must be that of the role: no role can act as another.
 
     New keys in the folder are used from the next connection on, unless they are of another identity: those are for the
@@ -25,16 +24,15 @@ def credentials(folder: Path, role: str) -> PeerCredentials:
     """
     warned, identity = -math.inf, keys.identity_of(folder)
 
-    def load() -> PeerCredentials:
-        own, trust = keys.load(folder)
+    def load() -> Credentials:
+        own, _ = keys.load(folder)
         if own.name != role:
             raise KeyFileError(f"{folder} holds the keys of {own.name}, must be those of {role}")
         if keys.identity_of(folder) != identity:
             raise KeyFileError(f"{folder} now holds the keys of a replacement of this {role}: end this process")
-        expires = keys.until(own.certificate).timestamp()
-        return PeerCredentials(own.ca, own.certificate, own.key, trust.name, expires=expires)
+        return own
 
-    def newest() -> PeerCredentials:
+    def newest() -> Credentials:
         nonlocal warned
         found, now = held(), time.monotonic()
         if now - warned >= _DAY and (warning := keys.expiry_warning(role, datetime.fromtimestamp(found.expires, UTC))):

@@ -8,7 +8,7 @@ import asyncio
 import secrets
 import time
 from collections import OrderedDict, deque
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
@@ -30,7 +30,7 @@ from airpool.radio.link import level, link_of
 from airpool_runtime import logs, seeded, terms
 from airpool_runtime.medium import ServerPort, medium_of
 from airpool_runtime.messages import Course, DisconnectedError, Sum, UnreachedError, Withheld
-from airpool_runtime.under_way import FIRST_SLOT, AskedSlot
+from airpool_runtime.under_way import AskedSlot
 
 Status = Literal["answered", "no answer", "below quorum", "withheld", "failed"]
 
@@ -230,11 +230,11 @@ class SlotCourse(NamedTuple):
     marks: dict[str, float]
 
     @classmethod
-    def of(cls, found: Course, what: tuple[str, int, int], *, waited: float, answered: float) -> "SlotCourse":
-        """what: id and number of the inference, and its slot. waited: for the hub. answered: since the server asked."""
+    def of(cls, found: Course, id: str, number: int, slot: int, *, waited: float, answered: float) -> "SlotCourse":
+        """waited: for the hub. answered: since the server asked."""
         way = max(0.0, (waited - found.summed) / 2)
         between = {name: round(way + seconds, 6) for name, seconds in found._asdict().items() if seconds}
-        return cls(*what, {"asked": 0.0, **between, "answered": round(answered, 6)})
+        return cls(id, number, slot, {"asked": 0.0, **between, "answered": round(answered, 6)})
 
 
 class Server:
@@ -342,20 +342,20 @@ class Server:
             before, asked = self._ends, time.perf_counter()
             of = AskedSlot(inference.slots, tuple(self._ended))
             self._ended.clear()
-            found = await self.port.run_slot(id, this, self._asked, *([] if of == FIRST_SLOT else [of]))
+            found = await self.port.run_slot(id, this, self._asked, of)
             if isinstance(found, Sum) or found.spent or found.rejected or self._ends == before:
                 break
         waited = time.perf_counter() - asked
         inference.take(found, simulated=self.simulated)
         if found.course is not None:
             answered = time.perf_counter() - asked
-            course = SlotCourse.of(found.course, (id, this, of.slot), waited=waited, answered=answered)
+            course = SlotCourse.of(found.course, id, this, of.slot, waited=waited, answered=answered)
             for observe in self.slot_observers:
                 observe(course)
 
 
-def codec_of(model: str, network: Network, *, codec: str | None = None, names: Sequence[str] = ()) -> ServerCodec:
-    """The server's side of a model's codec at the network's public level. names: of the classes, if not the model's."""
+def codec_of(model: str, network: Network, *, codec: str | None = None) -> ServerCodec:
+    """The server's side of a model's codec at the network's public level."""
     held = stored.found(model)
     chosen = codecs.moved(held.codec(codec), in_float64)
     if network.dimension != chosen.dimension:
@@ -369,5 +369,4 @@ def codec_of(model: str, network: Network, *, codec: str | None = None, names: S
     def by_slots(slots: int) -> Callable[[Floats], Floats]:
         return codecs.decoder(chosen, at.of_mean(slots))
 
-    classes = tuple(names) or held.classes
-    return ServerCodec(by_slots(1), classes, chosen.dimension, codec or chosen.kind, by_slots)
+    return ServerCodec(by_slots(1), held.classes, chosen.dimension, codec or chosen.kind, by_slots)

@@ -15,13 +15,13 @@ from airpool._support.version import __version__
 from airpool_runtime import logs, messages, transport
 from airpool_runtime import wire_pb2 as wire
 from airpool_runtime.air import Air
-from airpool_runtime.idempotency import BusyError, Repeats, Starter
+from airpool_runtime.idempotency import BusyError, Inferences
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.logs import Bucket
 from airpool_runtime.messages import RejectedError, balance_message, balance_of, reason_of
 from airpool_runtime.ranking import RankingServer
 from airpool_runtime.remote import PROTOCOL, packed, unpacked
 from airpool_runtime.server import InferenceResult, Server
-from airpool_runtime.transport import PeerCredentials
 from airpool_runtime.under_way import AskedSlot
 from airpool_runtime.wire_pb2_grpc import AirServicer, InferencesServicer, RankingServicer
 
@@ -35,7 +35,7 @@ _CALLS = 2_000.0  # of all clients in a second
 
 
 class AirService(AirServicer):
-    def __init__(self, air: Air, credentials: PeerCredentials | None = None) -> None:
+    def __init__(self, air: Air, credentials: Credentials | None = None) -> None:
         self._air, self._credentials = air, credentials
         self._lines = set[Callable[[None], None]]()
 
@@ -130,11 +130,9 @@ class AirService(AirServicer):
         match said.WhichOneof("what"):
             case "ready":
                 left = said.ready.left if said.ready.HasField("left") else None
-                if said.ready.advert:
-                    return [lambda: air.advertise(device, said.ready.advert, left)]
-                return [lambda: air.ready(device, said.ready.inferences, left)]
+                return [lambda: air.ready(device, said.ready.inferences, left, advert=said.ready.advert or None)]
             case "advert":
-                return [lambda: air.advertise(device, said.advert)]
+                return [lambda: air.ready(device, advert=said.advert)]
             case "answer":
                 return [lambda: air.take(device, messages.RoundMessage(said.answer.id, said.answer.content))]
             case "balance":
@@ -162,7 +160,7 @@ class AirService(AirServicer):
 
     async def Status(self, request: wire.Nothing, context: Any) -> wire.AirStatus:
         await transport.require_client(context, self._credentials)
-        now = self._air.status()
+        now = await self._air.status()
         told: dict[str, Any] = asdict(now)
         told["balances"] = {k: balance_message(each) for k, each in now.balances.items()}
         return wire.AirStatus(**told)
@@ -192,7 +190,7 @@ def _not_understood() -> None:
 
 
 class RankingService(RankingServicer):
-    def __init__(self, ranking: RankingServer, credentials: PeerCredentials | None = None) -> None:
+    def __init__(self, ranking: RankingServer, credentials: Credentials | None = None) -> None:
         self._ranking, self._credentials = ranking, credentials
 
     async def Rank(self, request: wire.Score, context: Any) -> wire.Selected:
@@ -208,10 +206,10 @@ class RankingService(RankingServicer):
 
 
 class InferencesService(InferencesServicer):
-    def __init__(self, server: Server, credentials: PeerCredentials | None = None) -> None:
+    def __init__(self, server: Server, credentials: Credentials | None = None) -> None:
         self._server, self._credentials = server, credentials
         self._allowed = Bucket(_CALLS, int(2 * _CALLS))
-        self._repeats, self._start = Repeats(), Starter(server)
+        self._inferences = Inferences(server)
 
     async def Infer(self, request: wire.Nothing, context: Any) -> wire.Result:
         caller = await transport.require_client(context, self._credentials)
@@ -219,7 +217,7 @@ class InferencesService(InferencesServicer):
             await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, "too many calls")
         key = dict(context.invocation_metadata() or ()).get("idempotency-key")
         try:
-            task = self._repeats.started(caller, key, b"", self._start).task
+            task = self._inferences.started(caller, key, b"").task
         except BusyError as why:
             await transport.refuse(context, grpc.StatusCode.RESOURCE_EXHAUSTED, str(why))
         except ValueError as why:

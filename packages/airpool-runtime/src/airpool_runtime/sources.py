@@ -35,6 +35,7 @@ from airpool.models.cameras import camera, camera_note
 from airpool.models.images import folder, videos
 from airpool.models.images.pictures import Pictures, named, natural, shown
 from airpool.models.vision import picture
+from airpool.models.vision.meshes import SUFFIXES
 from airpool_runtime import capture, demo_clips, logs
 from airpool_runtime.bundle import Bundle, read
 from airpool_runtime.capture import CameraFrame, Capture, Reader
@@ -43,7 +44,6 @@ from airpool_runtime.seeing import SourceError
 
 View = NDArray[Any]
 DEMO = "video:demo"
-_MESHES = (".off", ".obj", ".stl", ".ply")
 _STORED, _STREAMS = ("mesh", "images"), ("rtsp", "rtsps", "http", "https")
 _LIVE = ("camera", "video", *_STREAMS)
 _FIRST_FRAME_SECONDS = 10.0
@@ -274,9 +274,9 @@ def _mesh(text: str, at: Place, bundle: Bundle) -> Callable[[int], View]:
 
 def _meshes(path: Path) -> list[Path]:
     """The file, or the files of a folder by name."""
-    found = sorted(each for each in path.iterdir() if each.suffix.lower() in _MESHES) if path.is_dir() else [path]
+    found = sorted(each for each in path.iterdir() if each.suffix.lower() in SUFFIXES) if path.is_dir() else [path]
     if not found or not found[0].exists():
-        raise ValueError(f"{path}: no file that ends with {', '.join(_MESHES)}")
+        raise ValueError(f"{path}: no file that ends with {', '.join(SUFFIXES)}")
     return found
 
 
@@ -294,7 +294,7 @@ def _live(text: str, at: Place, bundle: Bundle, encode: Callable[[View], Seen]) 
     kind, _, rest = text.replace("{device}", str(at.device)).partition(":")
     if kind in _STREAMS:
         url = f"{kind}:{rest}"
-        opening = partial(capture.stream if kind.startswith("rtsp") else capture.pictures, url)
+        opening = partial(capture.stream if kind.startswith("rtsp") else capture.HttpPictures, url)
     elif kind == "camera":
         opening = partial(capture.camera, int(rest))
     elif text == DEMO:

@@ -23,12 +23,12 @@ from grpc import aio
 from airpool._support.errors import AirpoolError
 from airpool_runtime import logs, transport
 from airpool_runtime import wire_pb2 as wire
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.ledger import fleet
 from airpool_runtime.ledger.backup import Content, content, exported, imported
 from airpool_runtime.ledger.chain import Row
 from airpool_runtime.ledger.fleet import Fleet, FleetReportError
 from airpool_runtime.ledger.refused import SpendingError
-from airpool_runtime.transport import PeerCredentials
 from airpool_runtime.wire_pb2_grpc import FleetServicer, FleetStub
 
 _QUEUED = 8  # jobs, of one message each
@@ -181,7 +181,7 @@ _ROWS, _BYTES = 500, 2**20  # in one message: rows, about 250 kB, and mechanisms
 class FleetService(FleetServicer):
     """Takes rows into a view. A device speaks only for itself, by rows that it has signed, one call at a time."""
 
-    def __init__(self, keeper: FleetKeeper, credentials: PeerCredentials | None = None) -> None:
+    def __init__(self, keeper: FleetKeeper, credentials: Credentials | None = None) -> None:
         self.keeper, self._credentials, self._calling = keeper, credentials, set[str]()
 
     async def ReportLedger(self, request: wire.LedgerReport, context: Any) -> wire.LedgerHead:

@@ -6,13 +6,11 @@ New keys are used from the next call on, without a restart. Every gRPC server ha
 """
 
 import ipaddress
-import math
 import resource
 import socket
 import ssl
 import tempfile
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
 from functools import partialmethod
 from typing import Any, NoReturn
 
@@ -23,6 +21,7 @@ from grpc_health.v1._async import HealthServicer
 from grpc_reflection.v1alpha import reflection
 
 from airpool_runtime import logs
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.logs import Bucket, SparseLog
 
 
@@ -130,27 +129,8 @@ logs.install()
 _log = SparseLog(Bucket(per_second=10.0, burst=200))
 
 
-@dataclass(frozen=True)
-class PeerCredentials:
-    """PEM bytes of the authority, of the own certificate and its key.
-
-    identify: the name in a peer's certificate (PEM); raises where it must not be served.
-    newest: the same credentials after their files have changed; None: they never do. expires: Unix time.
-    """
-
-    ca: bytes
-    certificate: bytes
-    key: bytes = field(repr=False)
-    identify: Callable[[bytes], str] | None = None
-    newest: "Callable[[], PeerCredentials] | None" = field(default=None, repr=False, compare=False)
-    expires: float = math.inf
-
-    def renewed(self) -> "PeerCredentials":
-        return self if self.newest is None else self.newest()
-
-
 async def serve(
-    address: str, add: Callable[[aio.Server], None], credentials: PeerCredentials | None = None
+    address: str, add: Callable[[aio.Server], None], credentials: Credentials | None = None
 ) -> tuple[aio.Server, str]:
     """A started gRPC server and the address it listens at; port 0 is any free one. add: registers the services."""
     host, _ = split(address, credentials is not None)
@@ -171,10 +151,10 @@ async def serve(
     return server, f"{host}:{port}"
 
 
-def _server_credentials(credentials: PeerCredentials) -> grpc.ServerCredentials:
+def _server_credentials(credentials: Credentials) -> grpc.ServerCredentials:
     """Both ends show certificates; the own one is looked up for every connection."""
 
-    def configuration(of: PeerCredentials) -> grpc.ServerCertificateConfiguration:
+    def configuration(of: Credentials) -> grpc.ServerCertificateConfiguration:
         return grpc.ssl_server_certificate_configuration([(of.key, of.certificate)], of.ca)
 
     used = credentials
@@ -190,7 +170,7 @@ def _server_credentials(credentials: PeerCredentials) -> grpc.ServerCredentials:
     return grpc.dynamic_ssl_server_credentials(configuration(credentials), fetch, True)  # pyright: ignore[reportArgumentType]
 
 
-def channel(address: str, credentials: PeerCredentials | None = None, *, role: str) -> aio.Channel:
+def channel(address: str, credentials: Credentials | None = None, *, role: str) -> aio.Channel:
     """A channel to a role: air, server or ranking, the name that its certificate must have."""
     split(address, credentials is not None)
     if credentials is None:
@@ -205,19 +185,19 @@ def channel(address: str, credentials: PeerCredentials | None = None, *, role: s
     return RenewedChannel(opened, credentials.renewed)
 
 
-async def require_peer(context: Any, name: str, credentials: PeerCredentials | None) -> None:
+async def require_peer(context: Any, name: str, credentials: Credentials | None) -> None:
     """Ends a call unless the peer's certificate has this name; without credentials any local process may call."""
     found = await _peer(context, credentials)
     if found is not None and found != name:
         await refuse(context, grpc.StatusCode.PERMISSION_DENIED, f"{found} must not speak for {name}")
 
 
-async def require_known(context: Any, credentials: PeerCredentials | None) -> str:
+async def require_known(context: Any, credentials: Credentials | None) -> str:
     """The name in the peer's certificate, or without credentials its address; ends a call unless it is valid."""
     return await _peer(context, credentials) or context.peer()
 
 
-async def require_client(context: Any, credentials: PeerCredentials | None) -> str:
+async def require_client(context: Any, credentials: Credentials | None) -> str:
     """The name in the peer's certificate, empty without credentials; ends a call unless it is valid and not a device's:
     devices do not ask for inferences."""
     found = await _peer(context, credentials) or ""
@@ -233,7 +213,7 @@ async def refuse(context: Any, code: grpc.StatusCode, reason: str) -> NoReturn:
     raise AssertionError("abort raises")
 
 
-async def _peer(context: Any, credentials: PeerCredentials | None) -> str | None:
+async def _peer(context: Any, credentials: Credentials | None) -> str | None:
     """The name in the peer's certificate; None without credentials."""
     if credentials is None or (identify := credentials.renewed().identify) is None:
         return None
@@ -264,7 +244,7 @@ def listening(address: str, *, secured: bool = False) -> socket.socket:
     return sock
 
 
-def http_context(credentials: PeerCredentials) -> ssl.SSLContext:
+def http_context(credentials: Credentials) -> ssl.SSLContext:
     """TLS for HTTP, with the role's newest certificate; clients show a token instead of one."""
     first = _http_context(credentials)
     used, context = credentials, first
@@ -279,7 +259,7 @@ def http_context(credentials: PeerCredentials) -> ssl.SSLContext:
     return first
 
 
-def _http_context(credentials: PeerCredentials) -> ssl.SSLContext:
+def _http_context(credentials: Credentials) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     # OpenSSL reads files alone; this one is the owner's, and gone at once.

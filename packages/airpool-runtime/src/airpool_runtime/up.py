@@ -23,6 +23,7 @@ from airpool.network import file as network_file
 from airpool_runtime import secured, transport
 from airpool_runtime import wire_pb2 as wire
 from airpool_runtime.keys import authority
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.medium import slot_seconds_of
 from airpool_runtime.messages import DisconnectedError
 from airpool_runtime.options import (
@@ -312,7 +313,7 @@ class System:
         lines = (self.folder / f"{name}.log").read_text("utf-8", "replace").splitlines()
         return [json.loads(line) for line in lines if line.startswith("{") and line.endswith("}")]
 
-    def credentials(self) -> transport.PeerCredentials | None:
+    def credentials(self) -> Credentials | None:
         keys = self.setup.keys
         return None if keys is None else secured.credentials(keys / "server", "server")
 

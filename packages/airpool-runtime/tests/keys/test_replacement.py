@@ -22,7 +22,7 @@ def test_both_accounts_of_a_replaced_device_are_in_the_fleet_view(tmp_path):
         with Ledger(path, key, device="device-3", head=head) as ledger:
             for number in range(times):
                 ledger.charge(f"{path.name} {number}", one)
-        view.take(content(path), name="device-3")
+        view.take(content(path))
 
     spend(tmp_path / "old.db", tmp_path / "old.head", 5)
     authority.revoke(keys, "device-3")

@@ -160,12 +160,11 @@ def test_a_server_starts_without_its_view_and_says_so(monkeypatch, capfd):
     pytest.importorskip("psycopg")
     from airpool import Network
     from airpool_runtime.air import Air
-    from airpool_runtime.loopback import LoopbackServer
     from airpool_runtime.server import Server, ServerCodec
 
     monkeypatch.setattr(logs, "_state", {"role": "server", "on": True})
     net = Network.uniform(num_devices=2, noise_std=0.05, dimension=2)
-    server = Server(net, ServerCodec(lambda z: z, ("a", "b"), 2), LoopbackServer(Air(net)))
+    server = Server(net, ServerCodec(lambda z: z, ("a", "b"), 2), Air(net))
 
     async def play():
         keeper = FleetKeeper("postgresql://user:S3cret@127.0.0.1:1/base")

@@ -15,7 +15,7 @@ from airpool_runtime import device as devices
 from airpool_runtime import seeded, transport
 from airpool_runtime.air import Air
 from airpool_runtime.device import Device, Seen
-from airpool_runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool_runtime.loopback import LoopbackDevice
 from airpool_runtime.ranking import RankingServer
 from airpool_runtime.remote import RemoteDevice, RemoteRanking, RemoteServer
 from airpool_runtime.server import Server, ServerCodec
@@ -130,7 +130,7 @@ async def small(
             rank = RemoteRanking(channels[-1])
 
     else:
-        port = LoopbackServer(it)
+        port = it
 
     async def open_port(k):
         mine = (own or {}).get(k, net)

@@ -4,7 +4,6 @@ import asyncio
 import io
 import os
 import time
-from functools import partial
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -16,7 +15,7 @@ from airpool.network import Threshold
 from airpool.protocol.inference import infer_features
 from airpool_runtime import air, capture, demo_clips, logs, metrics, seeing, sources
 from airpool_runtime import device as devices
-from airpool_runtime.capture import CameraFrame, Capture, CaptureLimits
+from airpool_runtime.capture import CameraFrame, Capture
 from airpool_runtime.charge import Counted
 from airpool_runtime.device import Device, Seen
 from airpool_runtime.medium import PortOptions
@@ -60,7 +59,8 @@ def said():
 @pytest.fixture
 def hasty(monkeypatch):
     """Cameras that count as frozen after a second, as back after a tenth, and are opened again at once."""
-    monkeypatch.setattr(capture, "CaptureLimits", partial(CaptureLimits, frozen=1.0, stale=3.0))
+    monkeypatch.setattr(capture, "_FROZEN_SECONDS", 1.0)
+    monkeypatch.setattr(capture, "_STALE_SECONDS", 3.0)
     monkeypatch.setattr(capture, "_LONGEST_WAIT", 0.5)
     monkeypatch.setattr(seeing, "STEADY_SECONDS", 0.1)
     made: list[Capture] = []
@@ -375,9 +375,9 @@ def test_a_stream_is_read_by_opencv_too():
 def test_a_stream_that_claims_what_does_not_end_is_not_read_on(monkeypatch, sent):
     stream: Any = io.BytesIO(b"--b\r\n" + sent + b"x" * 10**6)
     answer = Message(stream)
-    monkeypatch.setattr(capture._Http, "_asked", lambda _: answer)
+    monkeypatch.setattr(capture.HttpPictures, "_asked", lambda _: answer)
     with pytest.raises(OSError, match="it has ended the stream"):
-        capture.pictures("http://camera/x").read()
+        capture.HttpPictures("http://camera/x").read()
     assert answer.tell() < 5000
 
 
@@ -408,7 +408,7 @@ def test_a_camera_that_gives_one_picture_at_a_time(tmp_path):
         threading.Thread(target=server.serve_forever, kwargs={"poll_interval": 0.05}, daemon=True).start()
         at = f"http://127.0.0.1:{server.server_address[1]}"
         for path, times in (("one", 2), ("parts", 3)):
-            reader = capture.pictures(f"{at}/{path}")
+            reader = capture.HttpPictures(f"{at}/{path}")
             frames = [reader.read() for _ in range(times)]
             assert [frame is not None and int(frame.reshape(-1, 3).mean(0).argmax()) for frame in frames] == [1] * times
             if path == "parts":
@@ -416,7 +416,7 @@ def test_a_camera_that_gives_one_picture_at_a_time(tmp_path):
                     reader.read()
             reader.close()
         with pytest.raises(OSError, match="it gives text/html, must be MJPEG"):
-            capture.pictures(f"{at}/text")
+            capture.HttpPictures(f"{at}/text")
         server.shutdown()
 
 

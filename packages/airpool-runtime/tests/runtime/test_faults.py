@@ -255,7 +255,7 @@ class _Told:
     def __init__(self, *sum):
         self._sum = Sum(*sum)
 
-    async def run_slot(self, id, number, asked):
+    async def run_slot(self, id, number, asked, of=None):
         return self._sum
 
 
@@ -425,7 +425,7 @@ def test_a_device_that_is_never_ready_is_waited_for_once():
 
 def test_inferences_wait_for_their_turn_and_no_longer_than_the_deadline():
     class Slow:
-        async def run_slot(self, id, number, asked):
+        async def run_slot(self, id, number, asked, of=None):
             await asyncio.sleep(3600)
 
     async def play():

@@ -11,7 +11,7 @@ import pytest
 
 from airpool_runtime import idempotency
 from airpool_runtime.http import Web, app
-from airpool_runtime.idempotency import Repeats, StartedInference
+from airpool_runtime.idempotency import Inferences
 from airpool_runtime.messages import DisconnectedError
 from airpool_runtime.server import InferenceResult
 
@@ -170,21 +170,20 @@ def test_what_spent_nothing_is_tried_again():
     assert first.json()["id"] != again.json()["id"]
 
 
-def test_keys_are_kept_for_an_hour_and_a_bounded_number():
-    async def play():
-        now, ids = 0.0, iter(range(100_000))
-        repeats = Repeats(clock=lambda: now)
+def test_keys_are_kept_for_an_hour_and_a_bounded_number(monkeypatch):
+    ids = iter(range(100_000))
+    monkeypatch.setattr(idempotency, "new_id", lambda: str(next(ids)))
 
-        async def infer():
+    async def play():
+        now = 0.0
+
+        async def infer(_):
             return cast("InferenceResult", SimpleNamespace(spent=True))
 
-        def started(caller, key):
-            return repeats.started(
-                caller, key, b"", lambda: StartedInference(str(next(ids)), asyncio.create_task(infer()))
-            )
+        repeats = Inferences(cast("Any", SimpleNamespace(infer=infer)), clock=lambda: now)
 
         async def found(caller, key):
-            at = started(caller, key)
+            at = repeats.started(caller, key, b"")
             await at.task
             return at.id
 
@@ -248,7 +247,7 @@ def test_accepted_connections_do_not_wait_to_fill_a_packet():
             try:
                 async with httpx.AsyncClient(base_url=f"http://{web.address}", trust_env=False) as client:
                     await client.get("/healthz")
-                    for each in web._uvicorn.server_state.connections:
+                    for each in web.server_state.connections:
                         sock = each.transport.get_extra_info("socket")
                         seen.append(sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY))
                 return seen

@@ -16,7 +16,7 @@ from airpool_runtime.keys import authority
 from airpool_runtime.medium import PortOptions
 from airpool_runtime.secure import client, shamir
 from airpool_runtime.secure.messages import Kind, kind_of
-from airpool_runtime.secure_medium import SecureDevice, secured_by
+from airpool_runtime.secure_medium import SECURE, SecureDevice
 
 from .systems import network, small
 
@@ -77,7 +77,7 @@ class Liar(SecureDevice):
 
 def lying(folder, trick):
     """Ports of all devices, of which one lies."""
-    honest = secured_by(NET, range(COUNT), PortOptions(keys=folder, quorum=OPTIONS["quorum"]))
+    honest = SECURE.ports(NET, range(COUNT), PortOptions(keys=folder, quorum=OPTIONS["quorum"]))
 
     def port(line, k):
         if k != LIAR:
@@ -96,7 +96,7 @@ async def played(folder, trick, *, roster, medium="loopback"):
     how = {"secured": lying(folder, trick), "charges": charges, "options": options, **OPTIONS}
     async with small(NET, medium, patience=0.5 if roster else 5.0, **how) as system:
         results = await system.infer(ROUNDS)
-        status = system.air.status()
+        status = await system.air.status()
     honest = [charges[k].spent for k in range(COUNT) if k != LIAR]
     return results, honest, {each.device: each.reason for each in status.faults}
 

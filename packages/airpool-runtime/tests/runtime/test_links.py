@@ -64,7 +64,7 @@ def test_a_dead_link_is_noticed_at_both_ends_within_a_quarter_of_a_minute():
                 async with asyncio.timeout(0.75 * BY_DEFAULT):
                     with pytest.raises(DisconnectedError):
                         await port.announcements()
-                    while air.status().connected:
+                    while (await air.status()).connected:
                         await asyncio.sleep(0.1)
         finally:
             await proxy.close()

@@ -10,7 +10,8 @@ from typing import Any, cast
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from airpool_runtime.charge import Counted, Spent
+from airpool_runtime.charge import Counted
+from airpool_runtime.messages import Balance
 from airpool_runtime.metrics import Metrics, RoleMetrics
 from airpool_runtime.seeing import Condition
 
@@ -22,7 +23,7 @@ DASHBOARD = json.loads((ROOT / "deploy" / "grafana" / "airpool.json").read_text(
 
 class Kept(Counted):
     def spending(self):
-        return Spent(8.0, 2.0, 1e-5, "zero-out")
+        return Balance(2.0, 8.0, 1e-5, "zero-out")
 
 
 def families(text):
@@ -43,7 +44,7 @@ def of_server():
             metrics = Metrics(system.server, cast("Any", fleet))
             await system.infer()
             system.air._standing.failed(1, "it withdrew (disk)", at_once=True)
-            return metrics.text(system.air.status()).decode()
+            return metrics.text(await system.air.status()).decode()
 
     return families(asyncio.run(play()))
 

@@ -366,7 +366,7 @@ def test_an_air_that_was_never_reached_costs_nothing():
 
 def test_inferences_that_wait_are_answered_when_the_server_stops():
     class Slow:
-        async def run_slot(self, id, number, asked):
+        async def run_slot(self, id, number, asked, of=None):
             await asyncio.sleep(3600)
 
     async def play():
@@ -419,7 +419,7 @@ def test_a_device_that_hangs_up_in_every_slot_costs_the_others_two_inferences_an
                     await asyncio.wait_for(port.announcements(), 0.5)
                 port.close()
                 results.append(await running)
-            return results, system.air.status()
+            return results, await system.air.status()
 
     results, status = asyncio.run(play())
     assert [each.status for each in results] == ["withheld"] * 2 + ["below quorum"] * 3
@@ -461,7 +461,7 @@ def test_no_device_is_set_aside_where_the_ranking_server_is_gone_for_most(withou
                         await port.withdraw(told.id, WithdrawalReason.RANKING)
                     else:
                         await port.transmit([SlotSignal(told.id, np.zeros(R), 0.0)])
-            return await asyncio.gather(*running), system.air.status()
+            return await asyncio.gather(*running), await system.air.status()
 
     results, status = asyncio.run(play())
     assert all("it withdrew (ranking)" in each.reason for each in results)

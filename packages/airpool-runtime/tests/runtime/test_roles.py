@@ -16,7 +16,6 @@ from airpool_runtime import seeded, terms
 from airpool_runtime.air import Air
 from airpool_runtime.charge import Charge, Counted
 from airpool_runtime.device import Device, Seen, answer
-from airpool_runtime.loopback import LoopbackServer
 from airpool_runtime.messages import Announcement, DisconnectedError, RejectedError, SlotSignal, Withheld
 from airpool_runtime.seeing import Condition, seen
 from airpool_runtime.server import Server
@@ -195,7 +194,7 @@ def test_with_dropouts_a_smaller_quorum_does_and_epsilon_is_that_of_the_fewest()
 
 def test_a_server_states_the_guarantee_of_its_claim():
     net, claim = network(), Claim(1e-6, Neighbours.REPLACE, 3)
-    port = LoopbackServer(Air(net))
+    port = Air(net)
     running, seeded_one = (Server(net, decoder(), port, claim=claim, simulated=each) for each in (False, True))
     assert running.guarantee.device == live_report(net, claim).worst > live_report(net).worst
     assert seeded_one.guarantee.device == guarantee(net, claim).worst

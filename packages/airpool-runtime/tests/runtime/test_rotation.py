@@ -19,7 +19,7 @@ from airpool_runtime.device import Device, Seen
 from airpool_runtime.keys import authority, credentials
 from airpool_runtime.medium import PortOptions
 from airpool_runtime.remote import RemoteDevice, connected
-from airpool_runtime.secure_medium import secured_by
+from airpool_runtime.secure_medium import SECURE
 from airpool_runtime.service import AirService
 from airpool_runtime.wire_pb2_grpc import AirStub, add_AirServicer_to_server
 
@@ -105,7 +105,7 @@ def test_a_secure_fleet_goes_on_while_one_of_its_devices_is_rotated_revoked_and_
 
     async def hosted(at, k):
         device = Device(k, net, lambda i: Seen(np.full(R, 0.1)))
-        ports = secured_by(net, [k], PortOptions(keys=keys, quorum=2))
+        ports = SECURE.ports(net, [k], PortOptions(keys=keys, quorum=2))
         own = secured.credentials(keys / f"device-{k}", f"device-{k}")
 
         async def opened():
@@ -127,7 +127,7 @@ def test_a_secure_fleet_goes_on_while_one_of_its_devices_is_rotated_revoked_and_
 
         async def rounds(of, times=2):
             async with asyncio.timeout(60):
-                while air.status().ready != of:
+                while (await air.status()).ready != of:
                     await asyncio.sleep(0.02)
             got = [await air.run_slot(f"id {(n := next(numbers))}", n, terms.stated(net)) for _ in range(times)]
             assert [getattr(each, "devices", each) for each in got] == [of] * times

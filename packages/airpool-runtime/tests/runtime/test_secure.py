@@ -31,7 +31,7 @@ from airpool_runtime.remote import RemoteServer
 from airpool_runtime.secure.group import Terms
 from airpool_runtime.secure.messages import RefusedError, kind_of
 from airpool_runtime.secure.rehearsal import rehearse, sessions
-from airpool_runtime.secure_medium import SecureDevice, secured_by
+from airpool_runtime.secure_medium import SecureDevice
 from airpool_runtime.server import Server
 from airpool_runtime.service import AirService
 from airpool_runtime.wire_pb2_grpc import add_AirServicer_to_server
@@ -183,10 +183,10 @@ def test_a_wrong_or_copied_advert_does_not_make_a_device_ready():
         with pytest.raises(RejectedError, match="an advert of 0 bytes, must be 160"):
             air.ready(1)
         with pytest.raises(RejectedError, match="a key of small order"):
-            air.advertise(1, bytes(160))
-        air.advertise(0, bytes([9]) * 160)
+            air.ready(1, advert=bytes(160))
+        air.ready(0, advert=bytes([9]) * 160)
         with pytest.raises(RejectedError, match="another device's mask key"):
-            air.advertise(1, bytes([9]) * 160)
+            air.ready(1, advert=bytes([9]) * 160)
         return await air.run_slot("a", 0, terms.stated(network(2, channel=SECURE)))
 
     got = run(play())
@@ -227,7 +227,7 @@ def test_devices_are_told_when_the_server_is_gone_in_mid_round(medium):
             await asyncio.wait([held])
             stalled.close()
             async with asyncio.timeout(20):
-                while system.air.status().ready < 3:
+                while (await system.air.status()).ready < 3:
                     await asyncio.sleep(0.01)
             return (await system.infer())[0]
 
@@ -253,7 +253,7 @@ def test_signals_and_parts_go_to_the_networks_that_take_them():
 
 def test_a_device_needs_keys():
     with pytest.raises(ValueError, match=r"needs --keys FOLDER: `airpool keys` makes it"):
-        secured_by(TOLERANT, [0], PortOptions())
+        secure_medium.SECURE.ports(TOLERANT, [0], PortOptions())
 
 
 def test_certified_identities_work_together_until_one_is_revoked(tmp_path):

@@ -59,7 +59,7 @@ def run(coroutine):
 
 async def all_ready(air, count=COUNT):
     async with asyncio.timeout(20):
-        while air.status().ready < count:
+        while (await air.status()).ready < count:
             await asyncio.sleep(0.01)
 
 
@@ -470,7 +470,7 @@ def test_kill_9_of_a_device_between_two_slots_over_real_processes(tmp_path, kind
 
         async def ready(count):
             async with asyncio.timeout(120):
-                while air.status().ready < count:
+                while (await air.status()).ready < count:
                     await asyncio.sleep(0.05)
 
         async def killed(slot):

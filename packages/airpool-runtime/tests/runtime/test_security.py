@@ -21,16 +21,15 @@ from airpool_runtime import http, idempotency, logs, roles, secured, service, te
 from airpool_runtime import wire_pb2 as wire
 from airpool_runtime.air import Air
 from airpool_runtime.http import Web
-from airpool_runtime.keys import authority, credentials
+from airpool_runtime.keys import authority
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.keys.secret import KeyFileError
-from airpool_runtime.loopback import LoopbackServer
 from airpool_runtime.messages import DisconnectedError, WithdrawalReason
 from airpool_runtime.options import ServerOptions
 from airpool_runtime.ranking import RankingServer
 from airpool_runtime.remote import PROTOCOL, RemoteDevice, RemoteRanking, RemoteServer
 from airpool_runtime.server import Server
 from airpool_runtime.service import AirService, InferencesService, RankingService
-from airpool_runtime.transport import PeerCredentials
 from airpool_runtime.wire_pb2_grpc import (
     AirStub,
     InferencesStub,
@@ -84,7 +83,7 @@ def logged(monkeypatch, capfd):
 def own(folder, name):
     """Credentials by the name of a folder, with no check of it: as somebody would who does not play by the rules."""
     parts = [(folder / name / part).read_bytes() for part in ("ca.crt", "tls.crt", "tls.key")]
-    return PeerCredentials(*parts)
+    return Credentials(*parts)
 
 
 @asynccontextmanager
@@ -138,7 +137,7 @@ def test_wrong_authority_unknown_expired_and_revoked_devices_are_rejected(keys, 
     authority.rotate(keys, "device-1")
     revoked = own(keys, "device-1")
     authority.revoke(keys, "device-1")
-    mixed = PeerCredentials(
+    mixed = Credentials(
         own(keys, "air").ca,
         own(keys.parent / "theirs", "device-1").certificate,
         own(keys.parent / "theirs", "device-1").key,
@@ -188,7 +187,7 @@ def test_a_device_speaks_only_for_itself(keys, logged):
     async def play():
         mine = secured.credentials(keys / "device-1", "device-1")
         air = Air(NET)
-        it = Server(NET, decoder(), LoopbackServer(air))
+        it = Server(NET, decoder(), air)
         async with serving(keys, air=air, ranking=RankingServer(ranking, seconds=0.2), server=it) as at:
             found: list[Any] = [await connected(at, mine, 0)]
             async with transport.channel(at["air"], mine, role="air") as channel:
@@ -206,7 +205,7 @@ def test_a_device_speaks_only_for_itself(keys, logged):
                 found.append((await InferencesStub(channel).Infer(wire.Nothing())).status)
             async with transport.channel(at["air"], client, role="air") as channel:
                 found.append(await denied(AirStub(channel).RunSlot(wire.SlotRequest(id="x"))))
-            return found, air.status().ready
+            return found, (await air.status()).ready
 
     (other, hold, count, infer, find, rank, client, held), ready = asyncio.run(play())
     assert other == "device-1 must not speak for device-0"
@@ -277,7 +276,7 @@ def test_beyond_loopback_nothing_starts_without_certificates(address):
     with pytest.raises(ValueError, match="beyond this machine"):
         asyncio.run(transport.serve(address, lambda _: None))
     with pytest.raises(ValueError, match="beyond this machine"):
-        Web(Server(NET, decoder(), LoopbackServer(Air(NET))), address, token="x" * 20)  # it would travel in clear
+        Web(Server(NET, decoder(), Air(NET)), address, token="x" * 20)  # it would travel in clear
     assert transport.split(address, secured=True)[1] == 0
 
 
@@ -382,7 +381,7 @@ def test_a_client_that_calls_too_often_is_told_so(keys, monkeypatch):
     monkeypatch.setattr(service, "_CALLS", 2.0)
 
     async def play():
-        it = Server(NET, decoder(), LoopbackServer(Air(NET, patience=0.01)))
+        it = Server(NET, decoder(), Air(NET, patience=0.01))
         client = secured.credentials(keys / "client-1", "client-1")
         async with serving(keys, server=it) as at, transport.channel(at["server"], client, role="server") as channel:
             stub = InferencesStub(channel)
@@ -409,7 +408,7 @@ def test_retries_over_grpc_with_one_key_are_one_inference_of_one_client(keys, mo
                 await release.wait()
                 return replace(await super().infer(id), spent=True)
 
-        it = Slow(NET, decoder(), LoopbackServer(Air(NET, patience=0.01)))
+        it = Slow(NET, decoder(), Air(NET, patience=0.01))
         async with serving(keys, server=it) as at, AsyncExitStack() as stack:
 
             async def stub(name):
@@ -450,7 +449,7 @@ TOKEN = "a token of enough length"
 
 @asynccontextmanager
 async def web(**how):
-    it = Web(Server(NET, decoder(), LoopbackServer(Air(NET, patience=0.01))), "127.0.0.1:0", **how)
+    it = Web(Server(NET, decoder(), Air(NET, patience=0.01)), "127.0.0.1:0", **how)
     await it.start()
     try:
         yield it.address
@@ -578,7 +577,7 @@ def test_idle_connections_make_way_and_end_before_a_handshake(keys, monkeypatch,
     shown = secured.credentials(keys / "server", "server")
 
     async def play():
-        it = Web(Server(NET, decoder(), LoopbackServer(Air(NET))), "127.0.0.1:0", token=TOKEN, credentials=shown)
+        it = Web(Server(NET, decoder(), Air(NET)), "127.0.0.1:0", token=TOKEN, credentials=shown)
         await it.start()
         try:
             context = ssl.create_default_context(cadata=shown.ca.decode())
@@ -695,7 +694,7 @@ async def fed(keys, rounds, seed):
     rng = random.Random(seed)
     ranking = RankingServer(network(scheme=Ranking(num_selected=2, score_noise_std=1.0)), seconds=0.01)
     air = Air(NET, slot_seconds=0.2, patience=0.01)
-    it = Server(NET, decoder(), LoopbackServer(air))
+    it = Server(NET, decoder(), air)
     plain = []
     for add, what in (
         (add_AirServicer_to_server, AirService(air)),
@@ -779,4 +778,4 @@ def test_a_socket_that_is_taken_is_an_error_of_one_line():
         taken.listen()
         with pytest.raises(OSError, match="cannot listen at"):
             transport.listening(f"127.0.0.1:{taken.getsockname()[1]}")
-    assert credentials.Credentials("x", b"", b"", b"secret").__repr__().count("secret") == 0
+    assert "secret" not in repr(Credentials(b"", b"", b"secret", name="x"))

@@ -247,7 +247,7 @@ def test_a_hub_waits_for_an_inference_under_way_as_long_as_its_patience(later, l
             air = system.air
             assert isinstance(await air.run_slot("a", 0, asked), Sum)
             waits = asyncio.create_task(air.run_slot("b", 1, asked))
-            while air.status().ready < 4:
+            while (await air.status()).ready < 4:
                 await asyncio.sleep(0.001)
             await asyncio.sleep(0.05)
             held = not waits.done()

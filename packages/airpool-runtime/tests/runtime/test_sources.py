@@ -26,7 +26,7 @@ from airpool_runtime import seeded, sources
 from airpool_runtime.air import Air
 from airpool_runtime.device import Device, Seen
 from airpool_runtime.device import run as run_device
-from airpool_runtime.loopback import LoopbackDevice, LoopbackServer
+from airpool_runtime.loopback import LoopbackDevice
 from airpool_runtime.seeing import SourceError
 from airpool_runtime.server import Server, codec_of
 from airpool_runtime.sources import Place, labels_of, source_of
@@ -148,7 +148,7 @@ def test_loopback_and_infer_give_the_same_from_views_of_a_mesh(model):
         for k in range(12):
             device = Device(k, net, lambda i, k=k: Seen(latents[i, k]), seed=2)
             tasks.append(asyncio.create_task(run_device(device, LoopbackDevice(air, k))))
-        server = Server(net, codec_of("modelnet40", net), LoopbackServer(air), simulated=True)
+        server = Server(net, codec_of("modelnet40", net), air, simulated=True)
         results = [await server.infer() for _ in chosen]
         for task in tasks:
             task.cancel()

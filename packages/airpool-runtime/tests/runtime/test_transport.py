@@ -8,10 +8,10 @@ import pytest
 
 from airpool_runtime import terms, transport
 from airpool_runtime.air import Air
+from airpool_runtime.keys.credentials import Credentials
 from airpool_runtime.messages import DisconnectedError, UnreachedError, Withheld
 from airpool_runtime.remote import RemoteDevice, RemoteServer
 from airpool_runtime.service import AirService
-from airpool_runtime.transport import PeerCredentials
 from airpool_runtime.wire_pb2_grpc import add_AirServicer_to_server
 
 from .systems import R, network
@@ -50,7 +50,7 @@ class Authority:
         pem = serialization.Encoding.PEM
         private = key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         own = self._signed(name, key.public_key()).public_bytes(pem)
-        return PeerCredentials(self._cert.public_bytes(pem), own, private, identify=named)
+        return Credentials(self._cert.public_bytes(pem), own, private, identify=named)
 
 
 def named(certificate):
@@ -157,7 +157,7 @@ def test_an_air_under_another_name_is_not_believed():
 
 
 def test_a_key_is_not_shown():
-    assert "SECRET" not in repr(PeerCredentials(b"", b"", b"SECRET"))
+    assert "SECRET" not in repr(Credentials(b"", b"", b"SECRET"))
 
 
 def test_samples_are_packed_without_loss():

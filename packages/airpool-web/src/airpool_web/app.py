@@ -32,6 +32,7 @@ from airpool_web.asked import AskedError, answered, body, reply, takes_gzip
 from airpool_web.jobs import Jobs
 from airpool_web.live import Live, LiveOptions
 from airpool_web.live import routes as live_routes
+from airpool_web.objects import Scenery
 
 _COOKIE = "airpool"
 _PER_SECOND = 500.0
@@ -189,7 +190,7 @@ class PageOptions:
 
 def app(options: PageOptions) -> Starlette:
     """The page. Views add their routes in `_routes`; app.state has `options` and `jobs`."""
-    jobs, kept, live = Jobs(), scene.SceneState(), Live(options.live)
+    jobs, scenery, live = Jobs(), Scenery(), Live(options.live)
 
     @asynccontextmanager
     async def lifespan(_: Starlette) -> AsyncIterator[None]:
@@ -203,7 +204,7 @@ def app(options: PageOptions) -> Starlette:
             stop.set()
             first.join(_END_SECONDS)
             jobs.close()
-            kept.close()
+            scenery.jobs.close()
 
     made = Starlette(
         routes=[
@@ -216,7 +217,7 @@ def app(options: PageOptions) -> Starlette:
         lifespan=lifespan,
     )
     made.state.options, made.state.jobs = options, jobs
-    made.state.scene, made.state.live = kept, live
+    made.state.scenery, made.state.live = scenery, live
     made.state.seen_shapes = dict[str, adversary.SeenShape]()  # at most as many as we ship
     return made
 

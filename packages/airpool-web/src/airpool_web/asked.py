@@ -5,25 +5,24 @@ A mistake in what was asked is answered with {"error": …, "field": …}; field
 
 import gzip
 import json
-from asyncio import AbstractEventLoop, get_running_loop, timeout
-from collections.abc import AsyncGenerator, AsyncIterator, Awaitable, Callable, Mapping
-from contextlib import aclosing, suppress
+from asyncio import AbstractEventLoop, get_running_loop
+from collections.abc import AsyncGenerator, Awaitable, Callable, Mapping
+from contextlib import aclosing
 from functools import lru_cache
 from typing import Any, TypeVar
 
 from anyio import CapacityLimiter, to_thread
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response, StreamingResponse
-from starlette.types import Message, Send
+from starlette.responses import Response
 
 from airpool._support.errors import AirpoolError
 from airpool_runtime import logs
+from airpool_runtime.feed import Stream
 
 MOST_BYTES = 64 * 2**10
 MISTAKES = (AirpoolError, ValueError, TypeError, OverflowError)  # of whoever asks; all else is a fault of the page
 QUICK, MOST_QUEUED = "quick", 64  # that wait for a thread of one lane
 _THREADS, _WORTH_COMPRESSING = 2, 1_024
-_STUCK_SECONDS = 30.0  # after which a client that reads nothing is given up, and its job with it
 _IN_BODY = "x-errors-in-body"
 
 T = TypeVar("T")
@@ -127,10 +126,10 @@ def _told(error: BaseException) -> tuple[dict[str, Any], int]:
 def lines(request: Request, parts: AsyncGenerator[Mapping[str, Any]]) -> Response:
     """One JSON object a line, each sent as soon as it is there; an error is the last line, {"part": "error", …}.
 
-    Whoever hangs up ends `parts` at once, wherever it is.
+    Whoever hangs up, or reads nothing, ends `parts` at once, wherever it is.
     """
 
-    async def encoded() -> AsyncIterator[bytes]:
+    async def encoded() -> AsyncGenerator[bytes]:
         async with aclosing(parts):
             try:
                 async for part in parts:
@@ -140,20 +139,7 @@ def lines(request: Request, parts: AsyncGenerator[Mapping[str, Any]]) -> Respons
             except Exception as error:
                 yield _encoded({"part": "error"} | _told(error)[0]) + b"\n"
 
-    headers = {"Cache-Control": "no-store", "X-Accel-Buffering": "no"}
-    return _Lines(encoded(), media_type="application/x-ndjson", headers=headers)
-
-
-class _Lines(StreamingResponse):
-    """A stream to a client that has to read it: else a job, and all that wait for it, would be held for good."""
-
-    async def stream_response(self, send: Send) -> None:
-        async def read(message: Message) -> None:
-            async with timeout(_STUCK_SECONDS):
-                await send(message)
-
-        with suppress(TimeoutError):
-            await super().stream_response(read)
+    return Stream(encoded(), "application/x-ndjson")
 
 
 async def computed(function: Callable[..., T], *given: Any, lane: str = QUICK) -> T:

@@ -25,7 +25,7 @@ from starlette.routing import Route
 
 from airpool._support.errors import AirpoolError
 from airpool_runtime import logs, transport
-from airpool_runtime.feed import EventStream, Listeners
+from airpool_runtime.feed import Listeners, take
 from airpool_runtime.logs import Bucket
 from airpool_web.asked import AskedError, answered, fields, no_constant, reply
 
@@ -131,7 +131,6 @@ def _refusals(status: int) -> str:
 
 MOST_PAGES = 64
 _SHORTEST_WAIT, _LONGEST_WAIT, _LOCAL_SECONDS, _INFER_SECONDS = 0.25, 4.0, 1.0, 60.0
-_KEPT = {"inferences": 50, "changes": 50, "seconds": 300}
 NO_SERVER = (
     "no server is watched: `airpool up --ui` starts a system and its page, `airpool ui --server HOST:PORT` watches one"
 )
@@ -219,30 +218,12 @@ class Live:
     def _take(self, name: str, data: Any) -> None:
         """Notes an event of the server, and passes it on."""
         if name == "snapshot":
-            self._known = {**data, "devices": {str(each["device"]): each for each in data["devices"]}}
+            self._known = {**data, "devices": {each["device"]: each for each in data["devices"]}}
             self._turn("connected")
             self.listeners.publish("system", self._known)
             return
-        known = self._known
-        if known is None:
-            return
-        match name:
-            case "devices":
-                known["devices"] |= {str(each["device"]): each for each in data["devices"]}
-                known["air"] = data["air"]
-                _keep(known, "changes", *data["changes"])
-            case "inference":
-                _keep(known, "inferences", data)
-                _count(known["counts"], data["status"])
-                for what, number in (("inferences", 1), ("slots", data["slots"]), ("spent", int(data["spent"]))):
-                    _count(known["totals"], what, number)
-            case "course":
-                known["course"] = data
-            case "second":
-                _keep(known, "seconds", data)
-            case _:
-                return
-        self.listeners.publish(name, data)
+        if self._known is not None and take(self._known, name, data):
+            self.listeners.publish(name, data)
 
     async def _look(self) -> None:
         """Asks this machine what it knows of its devices."""
@@ -254,21 +235,13 @@ class Live:
             await asyncio.sleep(_LOCAL_SECONDS)
 
 
-def _keep(known: dict[str, Any], name: str, *more: Any) -> None:
-    known[name] = [*known[name], *more][-_KEPT[name] :]
-
-
-def _count(counts: dict[str, int], what: str, number: int = 1) -> None:
-    counts[what] = counts.get(what, 0) + number
-
-
 def routes(live: Live) -> list[Route]:
     """The routes of this view."""
 
-    async def watched(request: Request) -> Response | EventStream:
+    async def watched(request: Request) -> Response:
         if live.listeners.full:
             return reply(request, {"error": f"{MOST_PAGES} pages look already", "field": None}, 429)
-        return EventStream(live.listeners, live.snapshot)
+        return live.listeners.stream(live.snapshot)
 
     async def infer(request: Request) -> Response:
         given = await fields(request)

@@ -19,6 +19,7 @@ from airpool.models.vision import shapes
 from airpool.models.vision.shapes import Shape
 from airpool.models.vision.views import Cameras, views
 from airpool_web.asked import AskedError
+from airpool_web.jobs import Jobs
 from airpool_web.meshes import LastUsed, OwnMesh
 from airpool_web.settings import AskedNetwork
 
@@ -40,9 +41,13 @@ class Looked:
 
 
 class Scenery:
-    """The objects that the page keeps: meshes that were given, views and encodings that were computed."""
+    """The objects that the page keeps: meshes that were given, views and encodings that were computed.
+
+    jobs: the process that reads meshes.
+    """
 
     def __init__(self) -> None:
+        self.jobs = Jobs()
         self.meshes = LastUsed[OwnMesh](16, 256 * 2**20)
         self._views = LastUsed[Tensor](12, 128 * 2**20)
         self._encoded = LastUsed[tuple[Tensor, Tensor]](64, 32 * 2**20)

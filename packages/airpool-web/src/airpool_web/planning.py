@@ -22,8 +22,6 @@ from airpool_web.leakage import report_of
 from airpool_web.settings import AskedNetwork, flat, read
 
 MOST_DEVICES = 60  # more take minutes: the command line goes on
-# Settings that the plan decides, whatever they are in the address.
-DECIDED = ("weight", "clip_norm", "noise_std", "participation", "cover_noise", "scheme", "codec", "share")
 
 
 def routes() -> Sequence[BaseRoute]:

@@ -3,15 +3,15 @@
 Beside the numbers stand words: what each device did in its first slot and why, and what the server sees of it.
 """
 
-import struct
-import zlib
 from base64 import b64encode
 from functools import partial
+from io import BytesIO
 from typing import Any
 
 import numpy as np
 import torch
 from numpy.typing import ArrayLike
+from PIL import Image
 from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import BaseRoute, Route
@@ -29,7 +29,6 @@ from airpool.radio.link import level, link_of
 from airpool.radio.power import threshold
 from airpool_web import copies, meshes, objects
 from airpool_web.asked import AskedError, answered, body, computed, fields, reply, whole
-from airpool_web.jobs import Jobs
 from airpool_web.leakage import report_of
 from airpool_web.objects import OWN, Looked, Scenery
 from airpool_web.settings import LOOK, AskedNetwork, asked_network, read
@@ -38,16 +37,6 @@ MOST_TRIALS = 200
 MOST_SEED = 2**53 - 1
 TOP = 5
 _THUMBNAIL = 2  # pixels of a view for one of its picture, along each side
-
-
-class SceneState:
-    """State of the scene: objects, and the process that reads meshes."""
-
-    def __init__(self) -> None:
-        self.scenery, self.jobs = Scenery(), Jobs()
-
-    def close(self) -> None:
-        self.jobs.close()
 
 
 def routes() -> list[BaseRoute]:
@@ -68,7 +57,7 @@ async def _shapes(request: Request) -> Response:
 
 
 async def _shape(request: Request) -> Response:
-    name, scenery = request.path_params["name"], _state(request).scenery
+    name, scenery = request.path_params["name"], _scenery(request)
     found = scenery.mesh(name) if name.startswith(OWN) else objects.shape(name)
     content = await computed(objects.geometry, found.vertices, found.faces)
     return reply(request, {"name": name, "title": found.name, **content})
@@ -78,9 +67,9 @@ async def _mesh(request: Request) -> Response:
     """Keeps a mesh; the reply has its geometry, and `object`, the name by which it is asked for."""
     name = meshes.file_name(request.headers.get("x-name"))
     data = await body(request, meshes.LIMITS.num_bytes)
-    state = _state(request)
-    found, mesh = await meshes.read(state.jobs, data, name)
-    state.scenery.meshes.put(found, mesh, mesh.size)
+    scenery = _scenery(request)
+    found, mesh = await meshes.read(scenery.jobs, data, name)
+    scenery.meshes.put(found, mesh, mesh.size)
     content = await computed(objects.geometry, mesh.vertices, mesh.faces)
     counts = {"num_vertices": len(mesh.vertices), "num_faces": len(mesh.faces)}
     return reply(request, {"id": found, "object": OWN + found, "name": name, "title": name, **counts, **content})
@@ -89,7 +78,7 @@ async def _mesh(request: Request) -> Response:
 async def _views(request: Request) -> Response:
     given = await fields(request)
     settings, model = _settings(given), request.app.state.options.model
-    return reply(request, await computed(views, _state(request).scenery, _object(given), settings, model))
+    return reply(request, await computed(views, _scenery(request), _object(given), settings, model))
 
 
 async def _infer(request: Request) -> Response:
@@ -101,11 +90,11 @@ async def _infer(request: Request) -> Response:
     options = (seed, trials) if several else (seed,)
     # Made when it is called: its noise may have to be searched for.
     make = partial(asked_network, _settings(given), request.app.state.options.model)
-    return reply(request, await computed(function, _state(request).scenery, name, make, *options, lane="scene"))
+    return reply(request, await computed(function, _scenery(request), name, make, *options, lane="scene"))
 
 
-def _state(request: Request) -> SceneState:
-    return request.app.state.scene
+def _scenery(request: Request) -> Scenery:
+    return request.app.state.scenery
 
 
 def _settings(given: dict[str, Any]) -> dict[str, Any]:
@@ -247,26 +236,15 @@ def _no_answer(out: Inference) -> str:
     return "The server is not sure after the last slot, and abstains."
 
 
-_SIGNATURE, _GREY_ALPHA = b"\x89PNG\r\n\x1a\n", 4
-
-
 def picture_address(grey: ArrayLike, alpha: ArrayLike) -> str:
     """A picture as a data: address. grey, alpha: (H, W) in [0, 1].
 
     >>> picture_address(np.zeros((2, 3)), np.ones((2, 3)))[:26]
     'data:image/png;base64,iVBO'
     """
-    planes = np.stack([np.asarray(grey, np.float64), np.asarray(alpha, np.float64)], axis=-1)
-    height, width, _ = planes.shape
-    rows = np.rint(255 * planes.clip(0, 1)).astype(np.uint8).reshape(height, -1)
-    filtered = np.pad(rows, ((0, 0), (1, 0)))  # every row begins with its filter: none
-    header = struct.pack(">IIBBBBB", width, height, 8, _GREY_ALPHA, 0, 0, 0)
-    parts = _chunk(b"IHDR", header), _chunk(b"IDAT", zlib.compress(filtered.tobytes(), 6)), _chunk(b"IEND", b"")
-    return "data:image/png;base64," + b64encode(_SIGNATURE + b"".join(parts)).decode("ascii")
-
-
-def _chunk(kind: bytes, data: bytes) -> bytes:
-    return struct.pack(">I", len(data)) + kind + data + struct.pack(">I", zlib.crc32(kind + data))
+    planes, packed = np.stack([np.asarray(grey), np.asarray(alpha)], axis=-1), BytesIO()
+    Image.fromarray(np.rint(255 * planes.clip(0, 1)).astype(np.uint8)).save(packed, "PNG")
+    return "data:image/png;base64," + b64encode(packed.getvalue()).decode("ascii")
 
 
 _WEAKER = 0.999  # aimed at, of the full strength

@@ -1,28 +1,17 @@
 """The process that serves the page: a socket on loopback, or with a token and TLS beyond it."""
 
-import asyncio
 import logging
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, nullcontext, suppress
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
-from functools import partial
-from typing import cast
-
-import uvicorn
-from starlette.applications import Starlette
 
 from airpool_runtime import logs, transport
-from airpool_runtime.door import Door, DoorLimits, Patient
-from airpool_runtime.transport import PeerCredentials
+from airpool_runtime.door import DoorLimits, DoorServer
+from airpool_runtime.keys.credentials import Credentials
 from airpool_web.app import PageOptions, app
 
-DEFAULT_ADDRESS = "127.0.0.1:8350"
 _MOST, _OF_ONE_PEER, _REQUEST_SECONDS = 256, 64, 30.0  # connections; a mesh may take a while
-_LIMITS = {
-    over_tls: DoorLimits(_MOST, _OF_ONE_PEER if over_tls else _MOST, transport.HANDSHAKE_SECONDS, _REQUEST_SECONDS)
-    for over_tls in (False, True)
-}
 
 
 @dataclass(frozen=True)
@@ -33,7 +22,7 @@ class PageAddress:
     url: str
 
 
-def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: PeerCredentials | None) -> PageAddress:
+def bound(address: str, *, token: str | None, credentials: Credentials | None) -> PageAddress:
     """Binds the socket. Port 0 is any free one. Beyond loopback a token and TLS are needed.
 
     An error says what is missing, before anything is computed.
@@ -50,32 +39,21 @@ def bound(address: str = DEFAULT_ADDRESS, *, token: str | None, credentials: Pee
     return PageAddress(sock, f"{'http' if credentials is None else 'https'}://{name}:{port}/")
 
 
-def _unsaid(_: logging.LogRecord) -> bool:
-    return False
+class PageServer(DoorServer):
+    """The server of the page. It ends the streams and jobs of its pages when it stops."""
 
+    def __init__(self, where: PageAddress, options: PageOptions, credentials: Credentials | None = None) -> None:
+        made, of_one_peer = app(options), _MOST if credentials is None else _OF_ONE_PEER
+        self._state = made.state
+        limits = DoorLimits(_MOST, of_one_peer, transport.HANDSHAKE_SECONDS, _REQUEST_SECONDS)
+        super().__init__(made, where.sock, limits, credentials, keep_alive=20, lifespan="on")
 
-class PageServer(uvicorn.Server):
-    """uvicorn behind a door: idle connections, or handshakes that do not end, keep nobody out.
-
-    It ends the streams and jobs of its pages when it stops: they would go on for ever.
-    """
-
-    _door: Door | None = None
-
-    async def startup(self, sockets: list[socket.socket] | None = None) -> None:
-        (sock,) = sockets or []
-        await super().startup(sockets=[])  # the door accepts
-        make = partial(Patient, config=self.config, server_state=self.server_state, app_state=self.lifespan.state)
-        self._door = Door(sock, make, _LIMITS[self.config.ssl is not None], self.config.ssl)
-        self._door.open()
+    def end(self) -> None:
+        self._state.live.listeners.close()
+        self._state.jobs.close()
+        self._state.scenery.jobs.close()
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        if self._door is not None:
-            self._door.close()
-        state = cast("Starlette", self.config.app).state
-        state.live.listeners.close()
-        state.jobs.close()
-        state.scene.close()
         told = logging.getLogger("uvicorn.error")
         told.addFilter(_unsaid)  # what it cancels now is no accident, and no traceback is told of it
         try:
@@ -84,41 +62,23 @@ class PageServer(uvicorn.Server):
             told.removeFilter(_unsaid)
 
 
-def server(options: PageOptions, credentials: PeerCredentials | None = None) -> PageServer:
-    """uvicorn with the page; `serve(sockets=[place.sock])` runs it."""
-    config = uvicorn.Config(
-        app(options),
-        http=Patient,
-        log_config=None,
-        access_log=False,
-        server_header=False,
-        ws="none",
-        timeout_keep_alive=20,
-        timeout_graceful_shutdown=1,
-        lifespan="on",
-    )
-    config.load()
-    if credentials is not None:
-        config.ssl = transport.http_context(credentials)
-    return PageServer(config)
+def _unsaid(_: logging.LogRecord) -> bool:
+    return False
 
 
 @asynccontextmanager
 async def beside(where: PageAddress, options: PageOptions) -> AsyncIterator[None]:
     """Serves the page while the block runs, beside what else runs in this loop."""
-    made = server(options)
-    made.capture_signals = nullcontext  # pyright: ignore  # whoever runs the loop handles signals
-    serving = asyncio.create_task(made.serve(sockets=[where.sock]))
+    made = PageServer(where, options)
+    await made.start()
     try:
         yield
     finally:
-        made.should_exit = True
-        await serving
-        where.sock.close()
+        await made.stop()
 
 
-def serve(where: PageAddress, options: PageOptions, credentials: PeerCredentials | None = None) -> None:
+def serve(where: PageAddress, options: PageOptions, credentials: Credentials | None = None) -> None:
     """Serves the page until Ctrl-C. Accidents are told on stderr, one line of JSON each."""
     logs.start("page")
     with where.sock, suppress(KeyboardInterrupt):
-        server(options, credentials).run(sockets=[where.sock])
+        PageServer(where, options, credentials).run()

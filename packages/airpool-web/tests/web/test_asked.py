@@ -11,6 +11,7 @@ from starlette.applications import Starlette
 from starlette.routing import Route
 
 from airpool._support.errors import AirpoolError
+from airpool_runtime import feed
 from airpool_web import asked
 from airpool_web.asked import AskedError
 
@@ -201,7 +202,7 @@ def test_quick_computations_do_not_wait_behind_slow_ones_and_only_so_many_wait(m
 
 
 def test_whoever_reads_nothing_is_given_up_and_the_work_with_it(monkeypatch):
-    monkeypatch.setattr(asked, "_STUCK_SECONDS", 0.05)
+    monkeypatch.setattr(feed, "_STUCK_SECONDS", 0.05)
 
     async def play():
         ended = asyncio.Event()

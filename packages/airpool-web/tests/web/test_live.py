@@ -75,7 +75,7 @@ def test_a_page_is_told_what_the_server_says():
             async with watching(at, "/api/live") as late:
                 _, whole = await late.next()
             about = (await client.get("/api/about")).json()
-            return result, told, gone, whole, len(web._feed.listeners), about
+            return result, told, gone, whole, len(web.feed.listeners), about
 
     result, told, gone, whole, upstream, about = asyncio.run(play())
     assert told["id"] == result.id

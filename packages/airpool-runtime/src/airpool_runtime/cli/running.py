@@ -4,33 +4,25 @@ import inspect
 from dataclasses import MISSING, fields
 from pathlib import Path
 from types import UnionType
-from typing import TYPE_CHECKING, Annotated, Any, get_args, get_origin, get_type_hints
+from typing import Annotated, Any, get_args, get_origin, get_type_hints
 
 import typer
 
 from airpool.cli import options as o
+from airpool_runtime import options
+from airpool_runtime.options import FRAME_HELP, SEED_HELP, SLOT_HELP, RoleFlag, RoleOptions, flags_of, role_of
 
-if TYPE_CHECKING:
-    from airpool_runtime.options import RoleFlag, RoleOptions
-
-SimulationSeed = Annotated[
-    int | None, typer.Option("--simulate", help="Seed of a simulated run; its noise gives no privacy.", metavar="SEED")
-]
-SlotSeconds = Annotated[
-    float | None, typer.Option(help="How long a slot waits for its signals (default: 5 s; secure sums: + K/4 s).")
-]
-FrameWindow = Annotated[
-    float, typer.Option(help="Seconds by which a camera's frame may be before or after the announced moment; 0: any.")
-]
+SimulationSeed = Annotated[int | None, typer.Option("--simulate", help=SEED_HELP, metavar="SEED")]
+SlotSeconds = Annotated[float | None, typer.Option(help=SLOT_HELP)]
+FrameWindow = Annotated[float, typer.Option(help=FRAME_HELP)]
 _CONFIG = Annotated[
     Path | None, typer.Option(help="Options of this role in a file (TOML), by their names; a flag wins over it.")
 ]
 _ATTACHED = Annotated[bool, typer.Option("--attached", help="Stop when stdin is closed.", hidden=True)]
 
 
-def role_app(kind: "type[RoleOptions]", help: str) -> typer.Typer:
+def role_app(kind: type[RoleOptions], help: str) -> typer.Typer:
     """The command of a role: its options as flags, which are merged with a file."""
-    from airpool_runtime.options import flags_of, role_of
 
     def command(config: Path | None, json: bool, attached: bool, **flags: Any) -> None:
         from airpool_runtime import roles
@@ -54,7 +46,7 @@ def role_app(kind: "type[RoleOptions]", help: str) -> typer.Typer:
     return app
 
 
-def _flag(name: str, flag: "RoleFlag", hint: Any, default: Any) -> tuple[str, Any, None]:
+def _flag(name: str, flag: RoleFlag, hint: Any, default: Any) -> tuple[str, Any, None]:
     """The flag of an option; None where it is not given, so that a file may."""
     kinds = get_args(hint) if isinstance(hint, UnionType) else (hint,)
     kind = next(each for each in kinds if each is not type(None))
@@ -64,12 +56,10 @@ def _flag(name: str, flag: "RoleFlag", hint: Any, default: Any) -> tuple[str, An
     return name, Annotated[kind | None, option], None
 
 
-def merged(kind: "type[RoleOptions]", config: Path | None, flags: dict[str, Any]) -> "RoleOptions":
+def merged(kind: type[RoleOptions], config: Path | None, flags: dict[str, Any]) -> RoleOptions:
     """Options of a role from a file and flags, which win."""
-    from airpool_runtime import options
-
     file = {} if config is None else options.tables(config)
-    role = options.role_of(kind)
+    role = role_of(kind)
     if config is not None and file.get("role", role) != role:
         raise ValueError(f"{config} is of the role {file['role']!r}, not of {role!r}")
     where = "" if config is None else f"{config}: "

@@ -19,6 +19,7 @@ from airpool.cli import options as o
 from airpool.cli.output import print_json, print_table, progress
 from airpool.network import Claim, Network
 from airpool_runtime.cli import running as r
+from airpool_runtime.options import FRAME_WINDOW
 
 if TYPE_CHECKING:
     from airpool_runtime.up import RunTally, Setup
@@ -52,7 +53,7 @@ def up(
     codec: Annotated[str | None, typer.Option(help="One of the model's (default: its first).")] = None,
     quorum: Annotated[int | None, typer.Option(help="Devices that must be ready for a slot (default: all).")] = None,
     slot_seconds: r.SlotSeconds = None,
-    frame_window: r.FrameWindow = 0.5,
+    frame_window: r.FrameWindow = FRAME_WINDOW,
     http: Annotated[str | None, typer.Option(help="Address of the HTTP API, HOST:PORT.")] = None,
     keys: Annotated[
         Path | None, typer.Option(help="Authority's folder: all roles use TLS, each with its own keys.")
@@ -108,8 +109,9 @@ def up(
     of_device |= {} if bundle is None else {"threads": 1}
     if ledger is not None and keys is None:
         raise ValueError("--ledger needs --keys FOLDER: `airpool keys init` and `airpool keys device` make them")
-    more = http, simulate, of_device, keys, frame_window, claim
-    setup = Setup(net, hosts, source, model, codec, quorum, slot_seconds, *more)
+    setup = Setup(
+        net, hosts, source, model, codec, quorum, slot_seconds, http, simulate, of_device, keys, frame_window, claim
+    )
     labels = sources.labels_of(source, found(model).classes)
     tally = RunTally(labels, demo_clips.shape_at if demo else None)
     try:

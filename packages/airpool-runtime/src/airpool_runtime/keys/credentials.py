@@ -2,6 +2,7 @@
 
 import errno
 import logging
+import math
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -85,12 +86,22 @@ class WithdrawnError(UntrustedError):
 
 @dataclass(frozen=True)
 class Credentials:
-    """PEM bytes for a TLS connection that shows both ends. The key does not appear in the repr."""
+    """PEM bytes of the authority, of the own certificate and its key, for a TLS connection that shows both ends.
 
-    name: str
+    identify: the name in a peer's certificate (PEM); raises where it must not be served. name: in the own certificate.
+    newest: the same credentials after their files have changed; None: they never do. expires: Unix time.
+    """
+
     ca: bytes
     certificate: bytes
     key: bytes = field(repr=False)
+    identify: Callable[[bytes], str] | None = None
+    newest: "Callable[[], Credentials] | None" = field(default=None, repr=False, compare=False)
+    expires: float = math.inf
+    name: str = ""
+
+    def renewed(self) -> "Credentials":
+        return self if self.newest is None else self.newest()
 
 
 @dataclass(frozen=True)
@@ -171,15 +182,18 @@ def load(folder: str | Path) -> tuple[Credentials, Trust]:
         except OSError as error:
             raise KeyFileError(f"{folder / name}: {error.strerror}; `airpool keys` makes such a folder") from None
     trust = Trust(parts["ca.crt"], folder / "revoked.crl")
-    key = secret.pem(secret.private_key(folder / "tls.key"))
+    key = secret.private_key(folder / "tls.key")
     try:
         name = trust.name(parts["tls.crt"])
     except UntrustedError as error:
         raise KeyFileError(f"{folder / 'tls.crt'}: {error}; `airpool keys rotate` renews it") from None
-    certified = x509.load_pem_x509_certificate(parts["tls.crt"]).public_key()
-    if certified != secret.private_key(folder / "tls.key").public_key():
+    certified = x509.load_pem_x509_certificate(parts["tls.crt"])
+    if certified.public_key() != key.public_key():
         raise KeyFileError(f"{folder / 'tls.key'} does not belong to tls.crt beside it")
-    return Credentials(name, parts["ca.crt"], parts["tls.crt"], key), trust
+    expires = certified.not_valid_after_utc.timestamp()
+    return Credentials(
+        parts["ca.crt"], parts["tls.crt"], secret.pem(key), trust.name, expires=expires, name=name
+    ), trust
 
 
 def identity_of(folder: Path) -> bytes:
@@ -189,10 +203,6 @@ def identity_of(folder: Path) -> bytes:
     except (OSError, ValueError):
         return b""
     return key.public_bytes_raw() if isinstance(key, Ed25519PublicKey) else b""
-
-
-def until(certificate: bytes) -> datetime:
-    return x509.load_pem_x509_certificate(certificate).not_valid_after_utc
 
 
 def expiry_warning(name: str, end: datetime) -> str:

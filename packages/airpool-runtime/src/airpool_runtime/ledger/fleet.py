@@ -147,24 +147,23 @@ class Fleet:
         except base_errors():
             return False
 
-    def take(self, told: Content, *, name: str | None = None, pause: Callable[[], None] = lambda: None) -> int:
-        """Adds new rows of one device; returns their number. name: the sender, as the connection identifies it.
+    def take(self, told: Content, *, pause: Callable[[], None] = lambda: None) -> int:
+        """Adds new rows of one device; returns their number. Whose they are is for the caller to check.
 
         pause: called between rows; whatever it raises undoes all.
         Raises FleetReportError where a row is not the device's, leaves a gap, or is not the one that was taken before.
         """
         origin = told.origin
-        if name is not None and origin.device != name:
-            raise FleetReportError(f"{name} sent rows of {origin.device!r}: a device speaks only for itself")
         texts: dict[str, str] = {}
         for text in told.texts.values():
             pause()
             texts[parse(text).digest] = text
         with self._transaction():
             known = self._rows("SELECT device, key FROM ledger_origin WHERE hash = {}", origin.hash)
-            newest = self._newest(origin)
-            before = (newest.seq, newest.hash) if newest else (0, origin.hash)
-            taken = 0
+            newest = self._rows(
+                "SELECT seq, hash FROM ledger_charge WHERE origin = {} ORDER BY seq DESC LIMIT 1", origin.hash
+            )
+            before, taken = newest[0] if newest else (0, origin.hash), 0
             for row in told.rows:
                 pause()
                 if row.seq <= before[0]:
@@ -209,23 +208,17 @@ class Fleet:
 
         Raises ValueError if no ledger, or more than one, goes by that: a replaced device has two keys under one name.
         """
-        listed = self._rows("SELECT hash, device, key FROM ledger_origin ORDER BY key")
-        found = [(origin, key) for origin, name, key in listed if name == device or (device and key.startswith(device))]
+        listed = self._rows("SELECT hash, key, ledger, device FROM ledger_origin ORDER BY key")
+        found = [each for each in listed if each[3] == device or (device and each[1].startswith(device))]
         if len(found) != 1:
-            keys = ", ".join(key[:12] for _, key in found) or "none"
+            keys = ", ".join(key[:12] for _, key, *_ in found) or "none"
             raise ValueError(f"device {device} must be one of the view's; keys that go by it: {keys}")
-        return self.content(found[0][0])
-
-    def content(self, origin_hash: str) -> Content:
-        """All that the view has of a ledger, for an export."""
-        ((ledger, device, key),) = self._rows(
-            "SELECT ledger, device, key FROM ledger_origin WHERE hash = {}", origin_hash
-        )
-        bodies = self._rows("SELECT body FROM ledger_charge WHERE origin = {} ORDER BY seq", origin_hash)
+        ((origin, key, ledger, name),) = found
+        bodies = self._rows("SELECT body FROM ledger_charge WHERE origin = {} ORDER BY seq", origin)
         rows = tuple(Row(*json.loads(body)) for (body,) in bodies)
         texts = dict(self._rows("SELECT digest, text FROM ledger_mechanism"))
         wanted = {row.mechanism for row in rows}
-        return Content(Origin(ledger, device, key), {d: t for d, t in texts.items() if d in wanted}, rows)
+        return Content(Origin(ledger, name, key), {d: t for d, t in texts.items() if d in wanted}, rows)
 
     def accounts(self, delta: float, neighbours: Neighbours | str = Neighbours.ZERO_OUT) -> list[Account]:
         """Every ledger with what it has spent as far as reported, all for one relation of neighbours."""
@@ -257,10 +250,6 @@ class Fleet:
 
     def close(self) -> None:
         self._base.close()
-
-    def _newest(self, origin: Origin) -> Row | None:
-        found = self._rows("SELECT body FROM ledger_charge WHERE origin = {} ORDER BY seq DESC LIMIT 1", origin.hash)
-        return Row(*json.loads(found[0][0])) if found else None
 
     def _require_same(self, origin: Origin, row: Row) -> None:
         found = self._rows("SELECT hash FROM ledger_charge WHERE origin = {} AND seq = {}", origin.hash, row.seq)

@@ -38,11 +38,6 @@ class UsedPlugin(NamedTuple):
         return f"{self.what} {self.name} {self.version} (source {self.sha256 or 'unknown'})".replace("  ", " ")
 
 
-def used_plugins(network: Network) -> tuple[UsedPlugin, ...]:
-    """The plug-ins that a network depends on, as they are loaded now."""
-    return tuple(UsedPlugin(x.what, x.name, x.settings, x.version, x.sha256) for x in network_plugins(network))
-
-
 def require_accepted(loaded: Iterable[UsedPlugin], known: Sequence[UsedPlugin], accepted: Sequence[str]) -> None:
     """Raises SpendingError where a plug-in is loaded whose source is neither in a row nor accepted.
 
@@ -167,7 +162,8 @@ def mechanism(network: Network, *, device: int, quorum: int | None = None, live:
     network = _of_row(replace(network, dropouts=missing, devices=replace(network.devices, epsilon=None)))
     tables = tomllib.loads(network_file.dump(with_its_coins(network)))
     body: dict[str, Any] = {"version": VERSION, "device": device, "live": live, "network": tables}
-    return Mechanism(stored.canonical(body | {_PLUGIN_KEYS[what]: rest for what, *rest in used_plugins(network)}))
+    body |= {_PLUGIN_KEYS[x.what]: [x.name, x.settings, x.version, x.sha256] for x in network_plugins(network)}
+    return Mechanism(stored.canonical(body))
 
 
 def _of_row(network: Network) -> Network:
