@@ -9,16 +9,18 @@ from airpool._support.arrays import Floats
 from airpool._support.rounding import up
 from airpool.account import eavesdropper
 from airpool.account.errors import why_local
+from airpool.account.views import GONE, MANY_KINDS, SCORES, VIEWS, Situation
 from airpool.account.whatif import averages
 from airpool.network import Claim, Network, NetworkError, network_plugins
 from airpool.privacy.aggregate import Aggregate
+from airpool.privacy.leak import why_unbounded
 from airpool.protocol.ring import MOST_WRAPS, ring_of
 from airpool.radio.fading import Fading
 
 
-def assumptions(network: Network, claim: Claim, received: Aggregate) -> tuple[str, ...]:
+def assumptions(situation: Situation) -> tuple[str, ...]:
     """One sentence per assumption, in the order of printing."""
-    uses = network.uses(claim)
+    network, claim, received, uses = situation.network, situation.claim, situation.here, situation.uses
     lines = [
         f"Neighbours: {claim.neighbours.words}",
         "Every latent is clipped to its clip_norm, and the noise is Gaussian, fresh and independent each time.",
@@ -50,7 +52,7 @@ def assumptions(network: Network, claim: Claim, received: Aggregate) -> tuple[st
             if network.channel.antennas == 1
             else f"The server keeps all its {network.channel.antennas} antennas; the channels to them are independent."
         )
-    lines += [*_radio(network, claim, received), *said_of_plugins(network)]
+    lines += [*_radio(situation), *said_of_plugins(network)]
     if np.any(received.presence < 1):
         worst = float(np.max(1 - received.presence))
         weak = (
@@ -137,8 +139,9 @@ def _secure_sum(network: Network, claim: Claim) -> list[str]:
     return lines
 
 
-def _radio(network: Network, claim: Claim, received: Aggregate) -> list[str]:
+def _radio(situation: Situation) -> list[str]:
     """Of errors, streams and eavesdroppers."""
+    network, claim, received, uses = situation.network, situation.claim, situation.here, situation.uses
     lines: list[str] = []
     if not network.channel.known and not received.alone:
         lines.append(
@@ -149,7 +152,6 @@ def _radio(network: Network, claim: Claim, received: Aggregate) -> list[str]:
             lines.append(
                 "The receiver's noise is at least 2^-17 of the privacy noise (case c of the live-noise theorem)."
             )
-    uses = network.uses(claim)
     use = "slot" if uses > claim.inferences else "inference"
     if uses > 1 and network.channel.redrawn and received.varies:
         lines.append(
@@ -161,7 +163,7 @@ def _radio(network: Network, claim: Claim, received: Aggregate) -> list[str]:
             f"One draw of the channel for all {uses} {use}s: an air that restarts or a device that "
             "moves draws again, which ε does not cover here. A ledger counts such epochs."
         )
-        lines += _still(network, claim, received)
+        lines += _still(situation)
     if averages(network, received):
         lines.append(
             "Requests do not depend on the channel: the server does not choose its moments by gains, errors or outages."
@@ -184,8 +186,9 @@ def _radio(network: Network, claim: Claim, received: Aggregate) -> list[str]:
     return lines
 
 
-def _still(network: Network, claim: Claim, received: Aggregate) -> list[str]:
+def _still(situation: Situation) -> list[str]:
     """The sentence about what is not accounted for over one draw of the channel."""
+    network, claim, received = situation.network, situation.claim, situation.here
     if not received.varies:
         return []
     if not network.scheme.independent or not claim.neighbours.keeps_noise:
@@ -196,6 +199,8 @@ def _still(network: Network, claim: Claim, received: Aggregate) -> list[str]:
         return [
             "Over such a stream of gains that vary, participation below 1 leaves own noise alone (see the local ε)."
         ]
+    if situation.given_who_is_heard is None:
+        return [f"Only own noise counts (the local ε): {MANY_KINDS}."]
     return ["Who is too weak is drawn once; who takes part, in each of them."]
 
 
@@ -222,7 +227,6 @@ def _checked(network: Network) -> str:
 
 
 COLLUDER = "a colluder knows its own feature: the object is not protected"
-SCORES = "the scores of all devices may change at once, and no finite bound is known"
 REMOVED = "removal of all devices leaves no noise"
 NO_NOISE = "no noise"
 NO_OWN_NOISE = "no noise of its own"
@@ -231,7 +235,6 @@ SENDERS_SEEN = "the server knows who sends, so that a device's removal is seen"
 GRID_REMOVED = "live noise lies on a grid, which shows a removal unless the receiver's noise covers it"
 ALONE = "live noise that arrives unaligned protects its own device alone unless the receiver's noise covers its grid"
 GRID = "at so large an ε the grid of live noise costs more than δ"
-GONE = "next to a device that is removed nothing is received"
 OTHERS_SILENT = "no noise of its own, and all others may be silent at once"
 SHOWN = "with a probability above δ, what is received shows it beyond doubt"
 BARE_SCORES = "devices are chosen by scores without noise"
@@ -256,14 +259,17 @@ def in_plain_words(reason: str) -> str:
     return _PLAIN.get(reason, reason)
 
 
-def reasons(network: Network, claim: Claim, received: Aggregate, epsilons: Mapping[str, Any]) -> dict[str, str]:
+def reasons(situation: Situation, epsilons: Mapping[str, Any]) -> dict[str, str]:
     """The reason of each infinite ε by its name, of the first device for which it is; none where all are finite."""
-    found = {}
+    found, network, claim, received = {}, situation.network, situation.claim, situation.here
     for name, values in epsilons.items():
         infinite = [] if values is None else np.flatnonzero(np.isinf(np.atleast_1d(values))).tolist()
-        if infinite:
-            found[name] = _object(network, claim, received) if name == "epsilon_object" else ""
-            found[name] = found[name] or _device(network, claim, received, infinite[0], own=name == "epsilon_local")
+        if infinite and name == "epsilon_object":
+            found[name] = _object(network, claim, received)
+        elif infinite:
+            leak = VIEWS[name](situation)
+            why = "" if leak is None else why_unbounded(leak)
+            found[name] = _device(network, claim, received, infinite[0], why, own=name == "epsilon_local")
     return found
 
 
@@ -279,7 +285,8 @@ def _object(network: Network, claim: Claim, received: Aggregate) -> str:
     return NO_NOISE if bool(np.all(received.variance == 0)) else NO_OWN_NOISE if bool(np.any(silent)) else shown
 
 
-def _device(network: Network, claim: Claim, received: Aggregate, k: int, *, own: bool) -> str:
+def _device(network: Network, claim: Claim, received: Aggregate, k: int, why: str, *, own: bool) -> str:
+    """why: nothing is proven of its leak, which comes after what its settings say."""
     if not network.scheme.independent and not getattr(network.scheme, "score_noise_std", 1.0):
         return BARE_SCORES
     if not claim.neighbours.keeps_noise:
@@ -293,7 +300,7 @@ def _device(network: Network, claim: Claim, received: Aggregate, k: int, *, own:
         return NO_OWN_NOISE
     if not np.any(_counted(received, k)) and received.extra == 0:
         return NO_NOISE
-    shown = _beyond_the_law(network, claim, received.failure[k])
+    shown = why or _beyond_the_law(network, claim, received.failure[k])
     return OTHERS_SILENT if shown == SHOWN and received.variance[k] == 0 else shown
 
 

@@ -233,7 +233,7 @@ def _with_least_noise(
         if network.channel.gamma == "auto":
             if np.isinf(error.smallest) and not hint:
                 ideal = replace(claim, live=False)
-                why = reasons(network, ideal, aggregate(network, ideal), {"epsilon": error.smallest})["epsilon"]
+                why = reasons(Question(network, ideal).situation, {"epsilon": error.smallest})["epsilon"]
                 hint = f" ({why})"
             raise search.UnreachableError(error.target, error.smallest, hint) from None
         power = min(network.devices.column("power_dbm"))

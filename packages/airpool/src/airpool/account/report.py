@@ -94,14 +94,14 @@ class PrivacyReport:
     def assumptions(self) -> tuple[str, ...]:
         """One sentence for each assumption, in the order of printing."""
         situation, carrier = self.question.situation, self.question.carrier
-        lines = sentences.assumptions(situation.network, self.claim, situation.here)
+        lines = sentences.assumptions(situation)
         return lines if carrier is None else carrier.assumptions(self.network, lines)
 
     @cached_property
     def reasons(self) -> Mapping[str, str]:
         """Why each ε is infinite that is, by name."""
         situation, found = self.question.situation, {name: getattr(self, name, None) for name in self.leaks}
-        return sentences.reasons(situation.network, self.claim, situation.here, found)
+        return sentences.reasons(situation, found)
 
     @cached_property
     def epsilon_if_absent(self) -> tuple[float, ...]:

@@ -37,6 +37,12 @@ from airpool.privacy.leak import (
     near,
 )
 
+# Why nothing is proven.
+SCORES = "the scores of all devices may change at once, and no finite bound is known"
+GONE = "next to a device that is removed nothing is received"
+ONE_DRAW = "over one draw of the channel scores and removal are not accounted for"
+MANY_KINDS = "over one draw of the channel participation below 1 is accounted for up to 64 kinds of devices"
+
 
 @dataclass(frozen=True, eq=False)
 class Situation:
@@ -187,9 +193,9 @@ def over_time(situation: Situation, once: PerDevice) -> OverTime:
     if certain(network, situation.claim, situation.here):
         return Draws(situation.uses, most_draws(network, situation.uses, 1), once)
     if not network.scheme.independent or not situation.claim.neighbours.keeps_noise:
-        return Unbounded(network.devices.count, "one draw of the channel with scores or removal")
+        return Unbounded(network.devices.count, ONE_DRAW)
     if not (found := situation.given_who_is_heard):
-        return Unbounded(network.devices.count, "one draw of the channel with coins of many kinds of devices")
+        return Unbounded(network.devices.count, MANY_KINDS)
     mass, leaks = found
     return Mixed(mass, tuple(Times(situation.uses, each) for each in leaks))
 
@@ -197,7 +203,7 @@ def over_time(situation: Situation, once: PerDevice) -> OverTime:
 def beside(situation: Situation) -> OverTime:
     """A device's own signal; removal is always detected there."""
     if not situation.claim.neighbours.keeps_noise:
-        return Unbounded(situation.network.devices.count, "next to a device that is removed nothing is received")
+        return Unbounded(situation.network.devices.count, GONE)
     return near(situation.missed(situation.without_others), Times(situation.uses, situation.own))
 
 
@@ -205,7 +211,7 @@ def of_object(situation: Situation) -> OverTime:
     """All features at once; scores may all change as well, and no finite bound is claimed."""
     network, here = situation.network, situation.here
     if not network.scheme.independent:
-        return Unbounded(1, "scores")
+        return Unbounded(1, SCORES)
     there = situation.without_others if situation.static else here  # a bound for every draw of the channel
     missed = np.minimum(situation.uses * np.minimum(np.sum(here.failure, keepdims=True), 1.0), 1.0)
     return near(missed, Times(situation.uses, by_all(there, situation.claim.neighbours)))

@@ -579,6 +579,22 @@ class Unbounded:
 OverTime = PerDevice | Times | Draws | Mixed | Near | Least | Worst | Unbounded
 
 
+def why_unbounded(leak: OverTime) -> str:
+    """The reason why nothing is proven of a leak; "" where something is, or no node says why."""
+    match leak:
+        case Unbounded():
+            return leak.because
+        case Near():
+            return why_unbounded(leak.leak)
+        case Least():
+            found = [why_unbounded(each) for each in leak.leaks]
+            return found[0] if all(found) else ""
+        case Worst():
+            return next(filter(None, map(why_unbounded, leak.leaks)), "")
+        case _:
+            return ""
+
+
 def near(failure: Floats, leak: OverTime) -> OverTime:
     """The leak within a total variation that may be 0."""
     return Near(failure, leak) if np.any(failure) else leak
