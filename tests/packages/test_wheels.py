@@ -81,6 +81,12 @@ def test_a_package_has_the_one_version_and_needs_hatchling_alone_to_build(name):
     assert found["build-system"] == {"requires": ["hatchling"], "build-backend": "hatchling.build"}
 
 
+@pytest.mark.parametrize("name", OWN)
+def test_a_package_that_says_it_is_typed_tells_type_checkers(name):
+    said = "Typing :: Typed" in project(name)["project"]["classifiers"]
+    assert said == (FOLDERS[name] / "src" / name.replace("-", "_") / "py.typed").exists()
+
+
 def test_models_are_of_the_lab_and_no_torch_is_of_the_runtime():
     needs = {name: [Requirement(each) for each in project(name)["project"].get("dependencies", ())] for name in OWN}
     assert any("models" in each.extras for each in needs["airpool-lab"] if each.name == "airpool")

@@ -393,6 +393,9 @@ def test_a_target_out_of_reach_live_names_what_would_do():
     needed = float(re.search(r"channel\.noise_std >= (\S+)", str(error.value))[1])  # pyright: ignore
     met = calibrate(replace(net, channel=replace(channel, noise_std=needed)), Claim(live=True), epsilon=2.0)
     assert guarantee(met, Claim(live=True)).worst <= 2.0
+    secure = Network.uniform(num_devices=4, noise_std=0.1, channel=Channel(access="secure"))
+    with pytest.raises(ValueError, match=r'the smallest ε that can is inf; .*: neighbours = "zero-out" would do'):
+        calibrate(secure, Claim(live=True, neighbours="remove"), epsilon=2.0)
 
 
 def test_what_live_noise_cannot_do_is_refused():

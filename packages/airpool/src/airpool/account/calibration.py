@@ -333,7 +333,10 @@ def _what_would_do(network: Network, claim: Claim, target: Floats, adjust: Adjus
             return found if isinstance(found, Network) else changed
         return None
 
-    if (covered := met(replace(network, channel=replace(channel, noise_std=_LOUD)))) is not None:
+    if (
+        channel.rules.radio
+        and (covered := met(replace(network, channel=replace(channel, noise_std=_LOUD)))) is not None
+    ):
         found.append(f"channel.noise_std >= {up(covering_noise(covered, claim))} (case c of the live-noise theorem)")
     if (
         channel.power_rule == "backoff"
