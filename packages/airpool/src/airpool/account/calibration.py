@@ -21,18 +21,19 @@ from airpool.account.assumptions import ALONE, GRID_REMOVED, reasons
 from airpool.account.guarantee import device_epsilon, score_epsilon
 from airpool.account.lifetime import most_inferences
 from airpool.account.odds import device_odds, percent
-from airpool.account.received import aggregate, covering_noise, require_supported
+from airpool.account.received import aggregate, covering_noise, require_supported, supports_live
 from airpool.account.views import Question
 from airpool.network import Claim, Neighbours, Network, require_claim, require_network, scored
+from airpool.network.network import MOST_SLOTS
 from airpool.privacy import calibrate as search
-from airpool.privacy import gaussian
+from airpool.privacy import compose, gaussian
 from airpool.privacy.law import Arrivals
 from airpool.privacy.odds import priors
 from airpool.radio.fading import quantile
 from airpool.radio.link import link_of
 from airpool.radio.power import Transmitters
 
-Adjust = Literal["noise", "weight", "clip", "inferences"]
+Adjust = Literal["noise", "weight", "clip", "slots", "inferences"]
 # A factor is the largest if growing it by this share misses the target.
 _TIGHT = 1e-6
 # By so large a share factors may miss the best one: where every step computes a law, and where it draws beams for it.
@@ -54,7 +55,7 @@ def calibrate(
     odds: float | None = None,
     prior: float = 0.5,
     share: float | None = None,
-    adjust: Literal["noise", "weight", "clip"] = "noise",
+    adjust: Literal["noise", "weight", "clip", "slots"] = "noise",
     per_device: bool = False,
 ) -> Network: ...
 @overload
@@ -78,8 +79,8 @@ def calibrate(
     adjust: Adjust = "noise",
     per_device: bool = False,
 ) -> Network | Claim:
-    """A new network whose ε meets a target, never above it: the least noise, the largest weight or clip norm. Or a new
-    claim, of the largest number of inferences.
+    """A new network whose ε meets a target, never above it: the least noise, the largest weight or clip norm, the most
+    slots. Or a new claim, of the largest number of inferences.
 
     claim: what the target is for; `guarantee` with the same claim meets it. Of a `per_event` it is that of the stay.
         Live noise that arrives unaligned has to be louder.
@@ -88,16 +89,17 @@ def calibrate(
     share: for Schemes 2.1 and 2.2, the score's part of ε, above 0 and below 1; sets the score's noise too. Of μ² in
         Scheme 2.2: (Δu/σ₀)² = share·μ²(ε). In Scheme 2.1 of ε: from σ₀ on, the decision alone costs at most share·ε.
     adjust: "noise" multiplies the noise of all devices by one factor; "weight" and "clip" change each device alone;
-        "inferences" leaves the devices as they are and says how often they may be used.
+        "slots" and "inferences" leave the devices as they are and say how often they may be used.
     per_device: share the noise out in proportion to what each device would need by itself for its own target.
 
     Tight to 1e-3: with "noise" the device that is closest to its target, with "weight" and "clip" every device; with
-    "inferences" one more would exceed a target. Except where
+    "slots" and "inferences" one more would exceed a target. Except where
         no noise at all is needed, or a device has no weight or takes part too rarely for its feature to count;
         a weight or clip norm is at the limit of the device's power (an outage of one half at a fixed γ) or 1e6 times
         what it was;
         ε jumps: 1e-6 more weight, or 1e-6 less noise, exceeds a target;
-        the number of inferences is 2^20, or 1 (a stream is accounted for on a coarser grid, rounded up).
+        the number of inferences is 2^20 or 1, or that of slots 4096 or 1 (a stream is accounted for on a coarser grid,
+        rounded up).
     Edge cases: unreachable → an error that names the smallest ε that can be reached, or the power that limits it, and
         with a live claim what else would do.
 
@@ -110,6 +112,8 @@ def calibrate(
     >>> [round(guarantee(each, Claim(live=True)).worst, 2) for each in (simulated, running)]
     [8.35, 2.0]
     >>> calibrate(net, epsilon=8.0, adjust="inferences").inferences
+    11
+    >>> calibrate(net, epsilon=8.0, adjust="slots").slots.count
     11
     >>> guessed = calibrate(Network.uniform(num_devices=12), odds=0.55)
     >>> round(guessed.devices.noise_std[0], 4), bool(0.5499 < odds(guessed).worst <= 0.55)
@@ -156,6 +160,8 @@ def _met(
 
     if adjust == "noise":
         return _with_least_noise(network, claim, target, advice, per_device=per_device)
+    if adjust == "slots":
+        return _with_most_slots(network, claim, target, advice)
     if adjust == "inferences":
         return _with_most_inferences(network, claim, target, advice)
     column = "weight" if adjust == "weight" else "clip_norm"
@@ -366,11 +372,30 @@ def _with_most_inferences(network: Network, claim: Claim, target: Floats, advice
     situation = Question(network, replace(claim, inferences=1)).situation
     require_supported(network, situation.claim)
     once = device_epsilon(network, situation.claim, situation.here)
+    _require_one("inference", once, target, advice)
+    return replace(claim, inferences=most_inferences(situation, target))
+
+
+def _with_most_slots(network: Network, claim: Claim, target: Floats, advice: Callable[[], str]) -> Network:
+    """The network with as many slots an inference as the tightest target allows; an error where one is too many."""
+
+    def of(count: int) -> Network:
+        return replace(network, slots=replace(network.slots, count=count))
+
+    def fits(count: int) -> bool:
+        drawn = not claim.live or supports_live(of(count), claim)
+        return drawn and bool(np.all(device_epsilon(of(count), claim) <= target))
+
+    _require_one("slot", device_epsilon(of(1), claim), target, advice)
+    return of(compose.most_inferences(fits, limit=MOST_SLOTS))
+
+
+def _require_one(what: str, once: Floats, target: Floats, advice: Callable[[], str]) -> None:
+    """Raises a ValueError where a single inference, or slot, is more than a target allows."""
     if np.any(once > target):
         k = int(np.argmax(once / target))
         spent = f"device {k} spends {up(once[k])} on it"
-        raise ValueError(f"ε={full(target[k])} does not allow one inference: {spent}{advice()}")
-    return replace(claim, inferences=most_inferences(situation, target))
+        raise ValueError(f"ε={full(target[k])} does not allow one {what}: {spent}{advice()}")
 
 
 def _power_limit(network: Network) -> tuple[Transmitters, Floats]:

@@ -25,7 +25,7 @@ def calibrate(
     prior: o.Prior = None,
     credit_channel_noise: o.CreditNoise = False,
     live: o.MetLive = False,
-    adjust: Annotated[str, typer.Option(help="What to change: noise, weight, clip or inferences.")] = "noise",
+    adjust: Annotated[str, typer.Option(help="What to change: noise, weight, clip, slots or inferences.")] = "noise",
     per_device: Annotated[
         bool, typer.Option("--per-device", help="Share the noise out by what each device's own target needs.")
     ] = False,
