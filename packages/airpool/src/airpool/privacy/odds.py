@@ -164,7 +164,7 @@ def means_of(leak: PerDevice, rising: Sequence[Rising], times: int = 1) -> Float
         leak = leak if leak.cells is None else leak.coarse(leak.cells)
         certain = max(map(_certain, rising))
         totals = [most_of(*_largest_square(leak, kind), times, certain=certain) for kind in range(leak.num_kinds)]
-        found = [[float(each(np.sqrt(one.values)) @ one.mass) + one.lost for one in totals] for each in rising]
+        found = [[float(each(np.sqrt(one.values)) @ one.mass) + one.infinite for one in totals] for each in rising]
         return np.minimum(found, 1.0)[:, leak.of_device]
     return np.array([_mean_of_one(leak, each) for each in rising])
 
@@ -214,7 +214,7 @@ def composed(stream: Stream, prior: Floats) -> Floats:
 
 def _by_loss(loss: Loss, prior: float) -> float:
     """The infimum of e^ε κ + δ(ε): δ is linear in e^ε between losses, so it is at one of them."""
-    losses = loss.step * np.arange(loss.lowest, loss.lowest + len(loss.mass), dtype=np.float64)
+    losses = loss.values
     with np.errstate(over="ignore"):
         level = np.cumsum((loss.mass * np.exp(-losses))[::-1])[::-1]
     # Where tests of this and higher losses have level κ; every ε gives a bound, so those around it will do.
