@@ -47,16 +47,8 @@ def priors(prior: ArrayLike) -> Floats:
     return np.atleast_1d(checked("prior", prior, allowed=allowed, ok=lambda x: (x >= 1e-300) & (x < 1)))
 
 
-def of_gaussian(prior: ArrayLike, mu: ArrayLike) -> Floats:
-    """Odds against one Gaussian at distance μ, elementwise: Φ(Φ⁻¹(κ) + μ). Tight for two antipodal features.
-
-    >>> of_gaussian([0.5, 0.125, 0.025, 0.001], 0.26805).round(5)
-    array([0.60567, 0.18881, 0.04533, 0.00238])
-    """
-    return rounded_up(prior, _right(as_floats(prior), as_floats(mu)))
-
-
-def _right(prior: Floats | float, mu: Floats) -> Floats:
+def _right(prior: float, mu: Floats) -> Floats:
+    """Odds against one Gaussian at distance μ, elementwise. Tight for two antipodal features."""
     return as_floats(ndtr(ndtri(prior) + mu))
 
 
@@ -67,7 +59,12 @@ def rounded_up(prior: ArrayLike, found: Floats) -> Floats:
 
 @singledispatch
 def odds(leak: Any, prior: Floats) -> Floats:
-    """Odds (priors, devices) of a leak whose other side does not depend on the secret; never too small."""
+    """Odds (priors, devices) of a leak whose other side does not depend on the secret; never too small.
+
+    >>> from airpool.privacy.leak import gaussians
+    >>> odds(gaussians(np.array([0.26805])), priors([0.5, 0.125, 0.025, 0.001]))[:, 0].round(5)
+    array([0.60567, 0.18881, 0.04533, 0.00238])
+    """
     raise TypeError(f"{type(leak).__name__} is no leak of devices: register its odds with airpool.privacy.odds.odds")
 
 
