@@ -20,7 +20,7 @@ from airpool._support.arrays import Floats, Integers, as_floats, checked
 from airpool._support.special import ndtr, ndtri
 from airpool._support.threads import single_thread
 from airpool.privacy import gaussian
-from airpool.privacy.compose import MOST_INFERENCES, Loss, Stream, stream
+from airpool.privacy.compose import MOST_INFERENCES, Stream, stream
 from airpool.privacy.epsilon import worst_draws
 from airpool.privacy.leak import Decided, Draws, Gaussian, Least, Mixed, Near, PerDevice, Times, Unbounded, Worst
 from airpool.privacy.leakage import Decision
@@ -205,20 +205,19 @@ def _largest_square(leak: PerDevice, kind: int) -> tuple[Floats, Floats]:
 
 
 def composed(stream: Stream, prior: Floats) -> Floats:
-    """Odds at each prior by the composed loss of a stream, in its first direction: any view against the public one."""
-    return np.array([_by_loss(stream.losses[0], float(kappa)) for kappa in prior])
+    """Odds at each prior by the composed loss of a stream, in its first direction: any view against the public one.
 
-
-def _by_loss(loss: Loss, prior: float) -> float:
-    """The infimum of e^ε κ + δ(ε): δ is linear in e^ε between losses, so it is at one of them."""
+    δ is linear in e^ε between losses, so the infimum of e^ε κ + δ(ε) is at one of them.
+    """
+    loss = stream.losses[0]
     losses = loss.values
     with np.errstate(over="ignore"):
         level = np.cumsum((loss.mass * np.exp(-losses))[::-1])[::-1]
     # Where tests of this and higher losses have level κ; every ε gives a bound, so those around it will do.
-    at = int(np.searchsorted(-level, -prior))
-    near = losses[np.clip([at - 1, at, at + 1], 0, len(losses) - 1)]
-    found = min(min(float(np.exp(min(eps, 700.0))) * prior, 1.0) + loss.delta(float(eps)) for eps in near)
-    return float(rounded_up(prior, np.asarray(found)))
+    at = np.searchsorted(-level, -prior)[:, None] + np.array([-1, 0, 1])
+    near = losses[np.clip(at, 0, len(losses) - 1)]
+    found = np.minimum(np.exp(np.minimum(near, 700.0)) * prior[:, None], 1.0) + np.vectorize(loss.delta)(near)
+    return rounded_up(prior, found.min(axis=1))
 
 
 def _decided(leak: PerDevice, prior: Floats) -> Floats:

@@ -128,6 +128,9 @@ def _at(number: Any, found: list[Any]) -> Any:
     return found[number]
 
 
+_hints = cache(get_type_hints)
+
+
 def _made(kind: Any, parameters: dict[str, Any]) -> Any:
     """A node, of parameters that are what its fields say."""
     hints = _hints(kind)
@@ -138,11 +141,6 @@ def _made(kind: Any, parameters: dict[str, Any]) -> Any:
     if not _SOUND.get(kind, lambda _: True)(made):
         raise ValueError(f"{kind.__name__}: parameters that do not go together")
     return made
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 def _is(given: Any, hint: Any) -> bool:
