@@ -137,7 +137,11 @@ def test_a_device_or_quorum_that_is_not_there_is_an_error(given, said):
         mechanism(Network.uniform(num_devices=12), **given)
 
 
-@pytest.mark.parametrize("text", ["", "{}", "[1]", '{"version": 1}', "null", '{"version":2}', "\ud800", "1" * 5000])
+@pytest.mark.parametrize(
+    "text",
+    ["", "{}", "[1]", '{"version": 1}', "null", '{"version":2}', "\ud800", "1" * 5000, "[" * 10**5],
+    ids=range(9),
+)
 def test_what_is_no_mechanism_is_an_error(text):
     with pytest.raises(NetworkError):
         parse(text)

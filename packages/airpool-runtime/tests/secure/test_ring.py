@@ -39,7 +39,7 @@ def test_what_a_live_device_sends_is_encoded_without_rounding():
     ring = ring_of(net)
     for std in (0.05, 0.7):
         feature = to_grid(np.random.default_rng(1).uniform(-1, 1, 40), grid_of(std).step, 1.0)
-        sent = feature + live_noise(std, 40).values
+        sent = feature + live_noise(std, 40)
         assert np.array_equal(ring.decode(ring.encode(sent)), sent)
 
 
@@ -63,7 +63,7 @@ def test_a_bound_on_wrap_around_is_one():
     reach = tight.step * (2**23 - 1) - 1.0
     bound = wrap_probability(net, tight)
     assert bound == min(1.0, 2 * 40 * math.exp(-(reach**2) / (2 * 12 * grid_of(0.05).sampled_std ** 2)))
-    drawn = sum(live_noise(0.05, (2000, 40)).values for _ in range(12))
+    drawn = sum(live_noise(0.05, (2000, 40)) for _ in range(12))
     assert np.mean(np.any(np.abs(drawn) > reach, axis=1)) <= bound
 
 

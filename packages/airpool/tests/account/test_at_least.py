@@ -57,7 +57,7 @@ def test_no_sequence_of_scores_costs_more_than_promised():
     rare, often, alike = (loss for each in leak.chosen() for loss in compose.stream(each).once)
     promised = guarantee(DECIDED, Claim(inferences=64)).worst
     for numbers in ((64, 0, 0), (0, 64, 0), (0, 0, 64), (32, 32, 0), (40, 8, 16), (56, 0, 8)):
-        parts = [loss.power(n) for loss, n in zip((rare, often, alike), numbers, strict=True) if n]
+        parts = [loss.times(n) for loss, n in zip((rare, often, alike), numbers, strict=True) if n]
         total = parts[0]
         for part in parts[1:]:
             total = compose.composed(total, part)
@@ -69,7 +69,7 @@ def test_moments_of_one_law_are_above_its_composition_and_not_far(inferences):
     decision = leakage.Decision(np.zeros(1), np.ones(1), np.asarray(3.0), 0.5)
     _, alike = leakage.by_threshold(aggregate(DECIDED), decision).coarse(512).chosen()
     loss = compose.stream(alike).once[0]
-    exact, found = loss.power(inferences).epsilon(1e-5), compose.LossMoments([loss]).epsilon(inferences, 1e-5)
+    exact, found = loss.times(inferences).epsilon(1e-5), compose.LossMoments([loss]).epsilon(inferences, 1e-5)
     assert exact <= found < 1.2 * exact
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from airpool.privacy import cover, gaussian
+from airpool.privacy import cover, gaussian, leak
 from airpool.privacy.device import Aggregate, epsilon
 from airpool.privacy.device import delta as device_delta
 
@@ -21,7 +21,8 @@ def one_device(sigma, p):
 
 
 def curve(eps, mu, p, *, backward):
-    return float(cover.delta_zero_out(np.array([eps]), np.array([mu]), np.array([p]), backward=backward)[0])
+    hidden = leak.Hidden(np.array([p]), leak.Gaussian(np.array([mu]), np.ones(1)))
+    return float(leak.delta(hidden, np.array([eps]), np.zeros(1, dtype=np.int64), backward=backward)[0])
 
 
 def replaced(eps, mu, p):

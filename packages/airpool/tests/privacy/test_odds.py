@@ -13,7 +13,7 @@ from airpool import odds as network_odds
 from airpool.network import Claim, Devices, Neighbours, Network
 from airpool.privacy import compose, cover, device, gaussian, odds
 from airpool.privacy.aggregate import Aggregate
-from airpool.privacy.leak import Times
+from airpool.privacy.leak import Times, gaussians
 from airpool.privacy.leakage import Decision, by_public_score, by_threshold
 
 PRIORS = np.array([0.5, 0.125, 0.025, 0.001])
@@ -57,33 +57,38 @@ def best_test(p, q, prior):
 # --- Gaussians ---
 
 
+def of_gaussian(prior, mu):
+    """Odds against one Gaussian at distance μ."""
+    return odds.odds(gaussians(np.array([mu])), odds.priors(prior))[:, 0]
+
+
 @given(st.floats(1e-12, 0.999), st.floats(0, 8))
 def test_the_gaussian_is_its_closed_form_and_the_infimum_over_the_curve(prior, mu):
     expected = norm.cdf(norm.ppf(prior) + mu)
-    assert float(odds.of_gaussian(prior, mu)) == pytest.approx(expected, rel=1e-9, abs=0)
-    assert float(odds.of_gaussian(prior, mu)) >= expected
+    assert of_gaussian(prior, mu)[0] == pytest.approx(expected, rel=1e-9, abs=0)
+    assert of_gaussian(prior, mu)[0] >= expected
 
 
 def test_the_infimum_over_negative_epsilon_too_is_the_closed_form():
     """A prior above Φ(−μ/2) has its infimum at ε < 0."""
     for prior in (0.001, 0.3, 0.5, 0.9):
         found = by_curve(lambda eps: gaussian.delta(eps, 0.9), prior)
-        assert float(odds.of_gaussian(prior, 0.9)) == pytest.approx(found, rel=1e-8)
+        assert of_gaussian(prior, 0.9)[0] == pytest.approx(found, rel=1e-8)
 
 
 def test_published_values_of_twelve_devices():
     mu = 1 / 3.730631634816
-    device_odds, local = odds.of_gaussian(PRIORS, mu), odds.of_gaussian(PRIORS, mu * np.sqrt(12))
+    device_odds, local = of_gaussian(PRIORS, mu), of_gaussian(PRIORS, mu * np.sqrt(12))
     np.testing.assert_allclose(device_odds, [0.60567, 0.18881, 0.04533, 0.0023849], rtol=1e-4)
     np.testing.assert_allclose(local, [0.82344, 0.41224, 0.15117, 0.015322], rtol=1e-4)
-    assert float(odds.of_gaussian(0.5, mu * 12)) == pytest.approx(0.9994, abs=5e-5)
+    assert of_gaussian(0.5, mu * 12)[0] == pytest.approx(0.9994, abs=5e-5)
 
 
 def test_edges():
-    assert odds.of_gaussian(0.3, 0.0) == pytest.approx(0.3, rel=1e-10)
-    assert float(odds.of_gaussian(0.3, np.inf)) == 1.0
-    assert float(odds.of_gaussian(1 - 1e-16, 5.0)) == 1.0
-    assert 1e-300 < float(odds.of_gaussian(1e-300, 1.0)) < 1e-280
+    assert of_gaussian(0.3, 0.0)[0] == pytest.approx(0.3, rel=1e-10)
+    assert of_gaussian(0.3, np.inf)[0] == 1.0
+    assert of_gaussian(1 - 1e-16, 5.0)[0] == 1.0
+    assert 1e-300 < of_gaussian(1e-300, 1.0)[0] < 1e-280
     for prior in (0.0, 1.0, -1.0, np.nan):
         with pytest.raises(ValueError, match="must be > 0 and < 1"):
             odds.priors(prior)
@@ -128,8 +133,11 @@ def test_a_hidden_coin_is_the_infimum_over_the_curve_of_the_subsampled_gaussian(
     found = odds.odds(device.by_coin(seen, Neighbours.ZERO_OUT), PRIORS)[:, 0]
 
     def delta(eps):
-        forward = cover.delta_zero_out(np.abs(eps), np.array(mu), np.array(p), backward=False)
-        backward = cover.delta_zero_out(np.abs(eps), np.array(mu), np.array(p), backward=True)
+        chance = np.full(np.shape(eps), p)
+        forward, backward = (
+            cover.hidden(np.abs(eps), chance, lambda e, _: gaussian.delta(e, mu), backward=side)
+            for side in (False, True)
+        )
         return np.where(eps >= 0, forward, -np.expm1(-np.abs(eps)) + np.exp(-np.abs(eps)) * backward)
 
     eps = np.log1p(-p) - np.array([0.0, 0.5, 3.0])

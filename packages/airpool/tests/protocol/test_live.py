@@ -17,8 +17,9 @@ from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 from scipy import stats
 
+from airpool._support.arrays import Floats
 from airpool.network import Channel, Claim, Devices, Network, Ranking, Threshold
-from airpool.privacy.noise import Noise, grid_of
+from airpool.privacy.noise import grid_of
 from airpool.protocol import live as transmission
 from airpool.protocol.alone import Signal
 from airpool.protocol.live import OperatingSystem, noisy_score, signal
@@ -52,8 +53,8 @@ def three_devices(channel: dict[str, Any] | None = None, **changed: Any) -> Netw
 def without_noise() -> Iterator[None]:
     """What is sent besides the noise."""
 
-    def nothing(noise_std: float, size: tuple[int, ...]) -> Noise:
-        return Noise(np.zeros(size), step=grid_of(noise_std).step, noise_std=noise_std)
+    def nothing(noise_std: float, size: tuple[int, ...]) -> Floats:
+        return np.zeros(size)
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(transmission, "live_noise", nothing)

@@ -173,7 +173,7 @@ def live_frame(
     samples = modulate(symbols, frame)
     if frame.guard and sent.sends:
         std = network.devices.column("noise_std")[device]
-        noise = live_noise(std, (2, 2 * frame.guard)).values * (link_of(even).gamma / gain)
+        noise = live_noise(std, (2, 2 * frame.guard)) * (link_of(even).gamma / gain)
         samples = samples + guards(noise[0] + 1j * noise[1], frame, len(symbols))
     return samples, live.live_report(even, claim)
 

@@ -18,6 +18,7 @@ from airpool._support.search import smallest_number
 from airpool._support.special import expit
 from airpool.privacy.leak import Direction, PerDevice
 from airpool.privacy.renyi import LossMoments
+from airpool.privacy.sums import OnGrid
 
 # Within these limits cut tails and rounding stay a small share of δ.
 SMALLEST_DELTA, MOST_INFERENCES = 1e-10, 2**24
@@ -39,20 +40,13 @@ _MANY = 16
 _ROUNDS, LEAST_SHARE = 100, 1e-3
 
 
-@dataclass(frozen=True, eq=False)
-class Loss:
-    """A measure of privacy losses: `mass[i]` at step·(lowest + i), the step a power of two, and `infinite`."""
-
-    step: float
-    lowest: int
-    mass: Floats
-    infinite: float
+class Loss(OnGrid):
+    """A measure of privacy losses, rounded up, on steps of a power of two."""
 
     def delta(self, epsilon: float) -> float:
         """The curve at ε, rounded up."""
         first = int(np.clip(np.floor(epsilon / self.step) - self.lowest, 0, len(self.mass)))
-        losses = self.step * np.arange(self.lowest + first, self.lowest + len(self.mass), dtype=np.float64)
-        gain = -np.expm1(np.minimum(epsilon - losses, 0.0))
+        gain = -np.expm1(np.minimum(epsilon - self.values[first:], 0.0))
         return (float(gain @ self.mass[first:]) + self.infinite) * (1 + (len(self.mass) + 32) * _ROUNDING)
 
     def epsilon(self, delta: float) -> float:
@@ -64,44 +58,21 @@ class Loss:
         """The largest finite loss, or 0."""
         return max(0.0, self.step * (self.lowest + len(self.mass) - 1))
 
-    def power(self, times: int) -> "Loss":
-        """The loss of `times` inferences, by repeated squaring; it is kept."""
-        if times not in self._powers:
-            left, square, found = times, self, self if times % 2 else None
-            while left := left // 2:
-                square = square._square
-                if left % 2:
-                    found = square if found is None else composed(found, square)
-            self._powers[times] = found or square
-        return self._powers[times]
+    def coarser(self) -> "Loss":
+        odd = self.lowest % 2
+        mass = np.pad(self.mass * (1 + 4 * _ROUNDING), (odd, 1 - (odd + len(self.mass)) % 2))
+        kept, between = mass[::2].copy(), mass[1::2]
+        kept[:-1] += between * expit(-self.step)
+        kept[1:] += between * expit(self.step)
+        return Loss(2 * self.step, (self.lowest - odd) // 2, kept, self.infinite)
 
-    @cached_property
-    def _powers(self) -> dict[int, "Loss"]:
-        return {}
-
-    @cached_property
-    def _square(self) -> "Loss":
-        return composed(self, self)
+    def _added(self, other: OnGrid) -> "Loss":
+        infinite = self.infinite * (float(other.mass.sum()) + other.infinite) + float(self.mass.sum()) * other.infinite
+        return _fitted(Loss(self.step, self.lowest + other.lowest, np.convolve(self.mass, other.mass), infinite))
 
 
-def composed(a: Loss, b: Loss) -> Loss:
-    """The loss of two inferences together, on the coarser of their grids."""
-    while a.step < b.step:
-        a = _coarser(a)
-    while b.step < a.step:
-        b = _coarser(b)
-    infinite = a.infinite * (float(b.mass.sum()) + b.infinite) + float(a.mass.sum()) * b.infinite
-    return _fitted(Loss(a.step, a.lowest + b.lowest, np.convolve(a.mass, b.mass), infinite))
-
-
-def _coarser(loss: Loss) -> Loss:
-    """The loss on every other grid point."""
-    odd = loss.lowest % 2
-    mass = np.pad(loss.mass * (1 + 4 * _ROUNDING), (odd, 1 - (odd + len(loss.mass)) % 2))
-    kept, between = mass[::2].copy(), mass[1::2]
-    kept[:-1] += between * expit(-loss.step)
-    kept[1:] += between * expit(loss.step)
-    return Loss(2 * loss.step, (loss.lowest - odd) // 2, kept, loss.infinite)
+# The loss of two inferences together.
+composed = Loss.plus
 
 
 def _fitted(loss: Loss, *, error: float = 0.0) -> Loss:
@@ -115,13 +86,13 @@ def _fitted(loss: Loss, *, error: float = 0.0) -> Loss:
     infinite = (infinite + float(mass[last:].sum())) * factor
     out = Loss(loss.step, loss.lowest + first, np.maximum(kept * factor, _TINY), infinite)
     while len(out.mass) > _CELLS and (len(out.mass) > 4 * _CELLS or _cost_of_coarser(out) < _CHEAP):
-        out = _coarser(out)
+        out = out.coarser()
     return out
 
 
 def _cost_of_coarser(loss: Loss) -> float:
     """Relative increase of the mean loss on the next coarser grid."""
-    mean = loss.step * float(loss.mass @ np.arange(loss.lowest, loss.lowest + len(loss.mass), dtype=np.float64))
+    mean = float(loss.mass @ loss.values)
     rise = loss.step * np.tanh(loss.step / 2) * float(loss.mass[1 - loss.lowest % 2 :: 2].sum())
     return rise / mean if mean > 0 else np.inf
 
@@ -148,7 +119,7 @@ class Stream:
         """The loss of the whole stream, in each direction that differs."""
         if self.inferences > MOST_INFERENCES:
             raise ValueError(f"inferences={self.inferences} must be <= {MOST_INFERENCES} where they are composed")
-        return tuple(loss.power(self.inferences) for loss in self.once)
+        return tuple(loss.times(self.inferences) for loss in self.once)
 
     def epsilon(self, delta: float, *, of: float | None = None) -> float:
         """ε at δ, which may be a part of a larger δ, `of`: only a whole one must not be too small."""

@@ -11,17 +11,10 @@ import numpy as np
 
 from airpool._support.arrays import Floats
 from airpool._support.special import log_ndtr
-from airpool.privacy import gaussian
 
 # Below this μ the terms of δ nearly cancel, and their difference is integrated, as for one Gaussian.
 _NEAR = 0.02
 _NODES, _WEIGHTS = np.polynomial.legendre.leggauss(4)
-
-
-def delta_zero_out(epsilon: Floats, mu: Floats, participation: Floats, *, backward: bool) -> Floats:
-    """δ between the mixture (1−p)N(0) + pN(μ) and N(0)."""
-    epsilon, mu, participation = np.broadcast_arrays(epsilon, mu, participation)
-    return hidden(epsilon, participation, lambda e, at: gaussian.delta(e, mu[at]), backward=backward)
 
 
 def hidden(

@@ -49,8 +49,8 @@ def exceeded(leak: PerDevice, kind: int) -> Exceeded | None:
         here, sure = float(seen.exposed[case]), ratio(gauss.shift[case : case + 1], np.sqrt(gauss.own[case : case + 1]))
         beyond = here * (np.append(0.0, np.cumsum(mass)[:-1]) + seen.noise.slack) * (1 + ROUNDING)
         # No draw has less noise than the device's own, and none shows a device that is silent.
-        laws.append(Exceeded(as_floats(np.concatenate(([0.0], beyond, [here]))), np.concatenate((sure, mu, [0.0]))))
-    laws = [Exceeded(np.maximum.accumulate(law.beyond), law.mu) for law in laws]
+        beyond = np.maximum.accumulate(as_floats(np.concatenate(([0.0], beyond, [here]))))
+        laws.append(Exceeded(beyond, np.concatenate((sure, mu, [0.0]))))
     if len(laws) == 1:
         return laws[0]
     return Exceeded(_LEVELS, np.maximum.reduce([law.at(_LEVELS) for law in laws]))

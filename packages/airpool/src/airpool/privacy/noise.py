@@ -48,33 +48,25 @@ class Grid:
         return self.step * SPREAD * math.hypot(*self.coefficients)
 
 
-@dataclass(frozen=True, eq=False)
-class Noise:
-    """`values` are multiples of `step`; `noise_std` is the σ that may be accounted for."""
+def live_noise(noise_std: float, size: int | tuple[int, ...]) -> Floats:
+    """Fresh noise from the operating system, multiples of the step of `grid_of(noise_std)`; cannot be seeded.
 
-    values: Floats
-    step: float
-    noise_std: float
-
-
-def live_noise(noise_std: float, size: int | tuple[int, ...]) -> Noise:
-    """Fresh noise of standard deviation `noise_std` from the operating system; cannot be seeded.
-
+    noise_std: the σ that may be accounted for.
     Holds for: the theorem above. No state is kept between calls, so forked processes are independent.
 
     >>> noise = live_noise(0.05, 64)
-    >>> noise.values.shape, bool(np.all(noise.values % noise.step == 0))
+    >>> noise.shape, bool(np.all(noise % grid_of(0.05).step == 0))
     ((64,), True)
     """
     return noise_from(os.urandom, noise_std, size)
 
 
-def noise_from(entropy: Entropy, noise_std: float, size: int | tuple[int, ...]) -> Noise:
+def noise_from(entropy: Entropy, noise_std: float, size: int | tuple[int, ...]) -> Floats:
     """The same from given entropy. A seeded generator's (`rng.bytes`) gives no privacy."""
     grid = grid_of(noise_std)
     shape = size if isinstance(size, tuple) else (size,)
     drawn = combination(*grid.coefficients, math.prod(shape), entropy).astype(np.float64)
-    return Noise(drawn.reshape(shape) * grid.step, step=grid.step, noise_std=float(noise_std))
+    return drawn.reshape(shape) * grid.step
 
 
 def grid_of(noise_std: float) -> Grid:

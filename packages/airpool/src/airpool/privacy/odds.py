@@ -20,7 +20,7 @@ from airpool._support.arrays import Floats, Integers, as_floats, checked
 from airpool._support.special import ndtr, ndtri
 from airpool._support.threads import single_thread
 from airpool.privacy import gaussian
-from airpool.privacy.compose import MOST_INFERENCES, Loss, Stream, stream
+from airpool.privacy.compose import MOST_INFERENCES, Stream, stream
 from airpool.privacy.epsilon import worst_draws
 from airpool.privacy.leak import Decided, Draws, Gaussian, Least, Mixed, Near, PerDevice, Times, Unbounded, Worst
 from airpool.privacy.leakage import Decision
@@ -47,16 +47,8 @@ def priors(prior: ArrayLike) -> Floats:
     return np.atleast_1d(checked("prior", prior, allowed=allowed, ok=lambda x: (x >= 1e-300) & (x < 1)))
 
 
-def of_gaussian(prior: ArrayLike, mu: ArrayLike) -> Floats:
-    """Odds against one Gaussian at distance μ, elementwise: Φ(Φ⁻¹(κ) + μ). Tight for two antipodal features.
-
-    >>> of_gaussian([0.5, 0.125, 0.025, 0.001], 0.26805).round(5)
-    array([0.60567, 0.18881, 0.04533, 0.00238])
-    """
-    return rounded_up(prior, _right(as_floats(prior), as_floats(mu)))
-
-
-def _right(prior: Floats | float, mu: Floats) -> Floats:
+def _right(prior: float, mu: Floats) -> Floats:
+    """Odds against one Gaussian at distance μ, elementwise. Tight for two antipodal features."""
     return as_floats(ndtr(ndtri(prior) + mu))
 
 
@@ -67,7 +59,12 @@ def rounded_up(prior: ArrayLike, found: Floats) -> Floats:
 
 @singledispatch
 def odds(leak: Any, prior: Floats) -> Floats:
-    """Odds (priors, devices) of a leak whose other side does not depend on the secret; never too small."""
+    """Odds (priors, devices) of a leak whose other side does not depend on the secret; never too small.
+
+    >>> from airpool.privacy.leak import gaussians
+    >>> odds(gaussians(np.array([0.26805])), priors([0.5, 0.125, 0.025, 0.001]))[:, 0].round(5)
+    array([0.60567, 0.18881, 0.04533, 0.00238])
+    """
     raise TypeError(f"{type(leak).__name__} is no leak of devices: register its odds with airpool.privacy.odds.odds")
 
 
@@ -164,7 +161,7 @@ def means_of(leak: PerDevice, rising: Sequence[Rising], times: int = 1) -> Float
         leak = leak if leak.cells is None else leak.coarse(leak.cells)
         certain = max(map(_certain, rising))
         totals = [most_of(*_largest_square(leak, kind), times, certain=certain) for kind in range(leak.num_kinds)]
-        found = [[float(each(np.sqrt(one.values)) @ one.mass) + one.lost for one in totals] for each in rising]
+        found = [[float(each(np.sqrt(one.values)) @ one.mass) + one.infinite for one in totals] for each in rising]
         return np.minimum(found, 1.0)[:, leak.of_device]
     return np.array([_mean_of_one(leak, each) for each in rising])
 
@@ -208,20 +205,19 @@ def _largest_square(leak: PerDevice, kind: int) -> tuple[Floats, Floats]:
 
 
 def composed(stream: Stream, prior: Floats) -> Floats:
-    """Odds at each prior by the composed loss of a stream, in its first direction: any view against the public one."""
-    return np.array([_by_loss(stream.losses[0], float(kappa)) for kappa in prior])
+    """Odds at each prior by the composed loss of a stream, in its first direction: any view against the public one.
 
-
-def _by_loss(loss: Loss, prior: float) -> float:
-    """The infimum of e^ε κ + δ(ε): δ is linear in e^ε between losses, so it is at one of them."""
-    losses = loss.step * np.arange(loss.lowest, loss.lowest + len(loss.mass), dtype=np.float64)
+    δ is linear in e^ε between losses, so the infimum of e^ε κ + δ(ε) is at one of them.
+    """
+    loss = stream.losses[0]
+    losses = loss.values
     with np.errstate(over="ignore"):
         level = np.cumsum((loss.mass * np.exp(-losses))[::-1])[::-1]
     # Where tests of this and higher losses have level κ; every ε gives a bound, so those around it will do.
-    at = int(np.searchsorted(-level, -prior))
-    near = losses[np.clip([at - 1, at, at + 1], 0, len(losses) - 1)]
-    found = min(min(float(np.exp(min(eps, 700.0))) * prior, 1.0) + loss.delta(float(eps)) for eps in near)
-    return float(rounded_up(prior, np.asarray(found)))
+    at = np.searchsorted(-level, -prior)[:, None] + np.array([-1, 0, 1])
+    near = losses[np.clip(at, 0, len(losses) - 1)]
+    found = np.minimum(np.exp(np.minimum(near, 700.0)) * prior[:, None], 1.0) + np.vectorize(loss.delta)(near)
+    return rounded_up(prior, found.min(axis=1))
 
 
 def _decided(leak: PerDevice, prior: Floats) -> Floats:

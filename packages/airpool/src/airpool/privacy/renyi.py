@@ -7,13 +7,13 @@ inferences, where the envelope is not; loose for few. Proof: docs/proofs/privacy
 """
 
 from collections.abc import Sequence
-from typing import Protocol
 
 import numpy as np
 from numpy.typing import ArrayLike
 
 from airpool._support.arrays import Floats, as_floats, checked, failure_probability
 from airpool._support.special import xlog1py
+from airpool.privacy.sums import OnGrid
 
 # λ = α − 1 at which moments are taken: any of them gives a valid ε, the smallest is the answer.
 _ORDERS = as_floats(np.geomspace(1e-4, 1e3, 141))
@@ -21,23 +21,10 @@ _ORDERS = as_floats(np.geomspace(1e-4, 1e3, 141))
 _ROUNDING = 2.0**-52
 
 
-class Losses(Protocol):
-    """Interface of compose.Loss."""
-
-    @property
-    def step(self) -> float: ...
-    @property
-    def lowest(self) -> int: ...
-    @property
-    def mass(self) -> Floats: ...
-    @property
-    def infinite(self) -> float: ...
-
-
 class LossMoments:
     """ln E[e^(λL)] of the worst of several losses, at every order λ, and how likely a loss is infinite at most."""
 
-    def __init__(self, losses: Sequence[Losses]) -> None:
+    def __init__(self, losses: Sequence[OnGrid]) -> None:
         self.infinite = max(loss.infinite for loss in losses)
         self.log = np.maximum.reduce([_log_moments(loss) for loss in losses])
 
@@ -116,8 +103,8 @@ def _epsilon(order: Floats, log_moment: Floats, delta: float) -> float:
     return max(float(np.min((log_moment + most - np.log(delta)) / order)) * (1 + 1e-12), 0.0)
 
 
-def _log_moments(loss: Losses) -> Floats:
-    at = loss.step * np.arange(loss.lowest, loss.lowest + len(loss.mass), dtype=np.float64)
+def _log_moments(loss: OnGrid) -> Floats:
+    at = loss.values
     # No term overflows, and the last one alone keeps the sum far from what underflows.
     found = np.log(np.exp(_ORDERS[:, None] * (at - at[-1])) @ loss.mass) + _ORDERS * at[-1]
     # A sum of len(at) products, each with an exponent that is rounded.

@@ -28,28 +28,11 @@ _NODES = (Use, Floor, Law, leak.Seen, leak.Decided, *get_args(leak.OverTime))
 _LISTED = 32
 # Whole numbers, at most.
 _MOST = 2**62
-_OTHER_WORDS = "not a text of leaks in its canonical form"
-
-
-def text(leaks: Mapping[str, Any]) -> str:
-    """Leaks by name, as text."""
-    return canonical(written(leaks))
 
 
 def digest(leaks: Mapping[str, Any]) -> str:
     """SHA-256 of the text, hexadecimal: equal where leaks are."""
-    return hashlib.sha256(text(leaks).encode()).hexdigest()
-
-
-def parse(given: str) -> dict[str, Any]:
-    """The leaks of a text. A ValueError where it is none that `text` writes."""
-    try:
-        found = read(json.loads(given))
-    except RecursionError:
-        raise ValueError("not a text of leaks: nested too deeply") from None
-    if text(found) != given:
-        raise ValueError(_OTHER_WORDS)
-    return found
+    return hashlib.sha256(canonical(written(leaks)).encode()).hexdigest()
 
 
 def canonical(body: Any) -> str:
@@ -95,7 +78,7 @@ def read(body: Any) -> dict[str, Any]:
     except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"not a text of leaks: {error!r}") from None
     if written(named) != body:
-        raise ValueError(_OTHER_WORDS)
+        raise ValueError("not a text of leaks in its canonical form")
     return named
 
 
@@ -145,6 +128,9 @@ def _at(number: Any, found: list[Any]) -> Any:
     return found[number]
 
 
+_hints = cache(get_type_hints)
+
+
 def _made(kind: Any, parameters: dict[str, Any]) -> Any:
     """A node, of parameters that are what its fields say."""
     hints = _hints(kind)
@@ -155,11 +141,6 @@ def _made(kind: Any, parameters: dict[str, Any]) -> Any:
     if not _SOUND.get(kind, lambda _: True)(made):
         raise ValueError(f"{kind.__name__}: parameters that do not go together")
     return made
-
-
-@cache
-def _hints(kind: type) -> dict[str, Any]:
-    return get_type_hints(kind)
 
 
 def _is(given: Any, hint: Any) -> bool:

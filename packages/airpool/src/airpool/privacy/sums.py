@@ -1,7 +1,9 @@
-"""Laws of sums of independent values ≥ 0: how much of μ² a stream adds up to at least (rounded down), and at most."""
+"""Laws on a grid, and of sums of independent values: how much of μ² a stream adds up to at least, and at most."""
 
-from dataclasses import dataclass
-from typing import NamedTuple
+from abc import ABC, abstractmethod
+from dataclasses import dataclass, replace
+from functools import cached_property
+from typing import Self
 
 import numpy as np
 
@@ -11,46 +13,71 @@ from airpool._support.arrays import Floats, as_floats
 _FIRST, _MOST = 2**10, 2**12
 # Mass that is dropped at either end.
 _DROPPED = 1e-18
-# Where sums are rounded up: their cells, the probability of the largest ones that is counted as lost, and the error of
+# Where sums are rounded up: their cells, the probability of the largest ones that count as infinite, and the error of
 # a product of Fourier transforms relative to the 2-norm of a factor, with a margin (15 roundings; 64-bit floats).
 _CELLS, _LOST, _TRANSFORM = 2**13, 1e-13, 5e-15
 
 
 @dataclass(frozen=True, eq=False)
-class RoundedSum:
-    """`mass[i]` at step·(lowest + i), of which some may be missing: E f ≥ Σ mass·f for every rising f ≥ 0."""
+class OnGrid(ABC):
+    """A measure: `mass[i]` at step·(lowest + i), and the mass that is `infinite`; rounded to the side that is safe."""
 
     step: float
     lowest: int
     mass: Floats
+    infinite: float = 0.0
 
     @property
     def values(self) -> Floats:
         return as_floats(self.step * np.arange(self.lowest, self.lowest + len(self.mass), dtype=np.float64))
 
-    def plus(self, other: "RoundedSum") -> "RoundedSum":
-        """The sum of two independent ones, on the coarser grid."""
+    @abstractmethod
+    def coarser(self) -> Self:
+        """The measure on every other grid point, rounded."""
+
+    @abstractmethod
+    def _added(self, other: "OnGrid") -> Self:
+        """The sum of two independent ones on the same grid."""
+
+    def plus(self, other: Self) -> Self:
+        """The sum of two independent ones, on the coarser of their grids."""
         a, b = self, other
         while a.step < b.step:
             a = a.coarser()
         while b.step < a.step:
             b = b.coarser()
-        return _trimmed(RoundedSum(a.step, a.lowest + b.lowest, np.convolve(a.mass, b.mass)))
+        return a._added(b)
 
-    def times(self, number: int) -> "RoundedSum":
-        """The sum of `number` of these, by repeated squaring."""
-        square, found = self, self if number % 2 else None
-        while number := number // 2:
-            square = square.plus(square)
-            if number % 2:
-                found = square if found is None else found.plus(square)
-        return found or square
+    def times(self, number: int) -> Self:
+        """The sum of `number` of these, by repeated squaring; it is kept."""
+        if number not in self._times:
+            left, square, found = number, self, self if number % 2 else None
+            while left := left // 2:
+                square = square._twice
+                if left % 2:
+                    found = square if found is None else found.plus(square)
+            self._times[number] = found or square
+        return self._times[number]
+
+    @cached_property
+    def _times(self) -> dict[int, Self]:
+        return {}
+
+    @cached_property
+    def _twice(self) -> Self:
+        return self.plus(self)
+
+
+class RoundedSum(OnGrid):
+    """Rounded down, and some of the mass may be missing: E f ≥ Σ mass·f for every rising f ≥ 0."""
 
     def coarser(self) -> "RoundedSum":
-        """The law on every other grid point, rounded down."""
         odd = self.lowest % 2
         mass = np.pad(self.mass, (odd, (odd + len(self.mass)) % 2))
         return RoundedSum(2 * self.step, (self.lowest - odd) // 2, mass[::2] + mass[1::2])
+
+    def _added(self, other: OnGrid) -> "RoundedSum":
+        return _trimmed(RoundedSum(self.step, self.lowest + other.lowest, np.convolve(self.mass, other.mass)))
 
 
 def law_of(value: Floats, mass: Floats) -> RoundedSum:
@@ -76,50 +103,40 @@ def _trimmed(law: RoundedSum) -> RoundedSum:
     return out
 
 
-class RaisedSum(NamedTuple):
-    """`mass[i]` at step·(lowest + i), rounded up: E f ≤ Σ mass·f + lost for every rising f with values in [0, 1]."""
+@dataclass(frozen=True, eq=False)
+class RaisedSum(OnGrid):
+    """Rounded up: E f ≤ Σ mass·f + infinite for every rising f with values in [0, 1].
 
-    step: float
-    lowest: int
-    mass: Floats
-    lost: float
+    Of a sum, the largest values, rarer than `spare` together, count as infinite, and those above `certain`.
+    """
 
-    @property
-    def values(self) -> Floats:
-        return as_floats(self.step * np.arange(self.lowest, self.lowest + len(self.mass), dtype=np.float64))
-
-    def plus(self, other: "RaisedSum", spare: float, certain: float) -> "RaisedSum":
-        """The sum of two independent ones, on the coarser grid.
-
-        Sums rarer than `spare` together are lost, and those above `certain`.
-        """
-        a, b = self, other
-        while a.step < b.step:
-            a = a.coarser()
-        while b.step < a.step:
-            b = b.coarser()
-        size = len(a.mass) + len(b.mass) - 1
-        length = 1 << (size - 1).bit_length()
-        one = np.fft.rfft(a.mass, length)
-        mass = np.fft.irfft(one * (one if a is b else np.fft.rfft(b.mass, length)), length)[:size]
-        off = _TRANSFORM * float(np.sqrt(size) * np.linalg.norm(a.mass))
-        lost = a.lost + b.lost - a.lost * b.lost + off
-        return RaisedSum(a.step, a.lowest + b.lowest, np.maximum(mass, 0.0), lost)._trimmed(spare, certain)
+    spare: float = 0.0
+    certain: float = np.inf
 
     def coarser(self) -> "RaisedSum":
-        """The law on every other grid point, rounded up."""
         odd = self.lowest % 2
         mass = np.pad(self.mass, (1 - odd, (len(self.mass) + 1 - odd) % 2))
-        return RaisedSum(2 * self.step, (self.lowest + odd) // 2, mass[::2] + mass[1::2], self.lost)
+        return replace(self, step=2 * self.step, lowest=(self.lowest + odd) // 2, mass=mass[::2] + mass[1::2])
 
-    def _trimmed(self, spare: float, certain: float) -> "RaisedSum":
-        """At most _CELLS cells: what is rare at the bottom counts as a little more, at the top it is lost."""
-        last = len(self.mass) - int(np.searchsorted(np.cumsum(self.mass[::-1]), spare, side="right"))
-        last = min(last, int(np.searchsorted(self.values, certain)))
+    def _added(self, other: OnGrid) -> "RaisedSum":
+        size = len(self.mass) + len(other.mass) - 1
+        length = 1 << (size - 1).bit_length()
+        one = np.fft.rfft(self.mass, length)
+        mass = np.fft.irfft(one * (one if self is other else np.fft.rfft(other.mass, length)), length)[:size]
+        off = _TRANSFORM * float(np.sqrt(size) * np.linalg.norm(self.mass))
+        infinite = self.infinite + other.infinite - self.infinite * other.infinite + off
+        found = replace(self, lowest=self.lowest + other.lowest, mass=np.maximum(mass, 0.0), infinite=infinite)
+        return found._trimmed()
+
+    def _trimmed(self) -> "RaisedSum":
+        """At most _CELLS cells: what is rare at the bottom counts as a little more, at the top as infinite."""
+        last = len(self.mass) - int(np.searchsorted(np.cumsum(self.mass[::-1]), self.spare, side="right"))
+        last = min(last, int(np.searchsorted(self.values, self.certain)))
         first = max(min(int(np.searchsorted(np.cumsum(self.mass), _LOST)), last - 1), 0)
         kept = self.mass[first : max(last, 1)].copy()
         kept[0] += self.mass[:first].sum()
-        out = RaisedSum(self.step, self.lowest + first, kept, self.lost + float(self.mass[last:].sum()))
+        infinite = self.infinite + float(self.mass[last:].sum())
+        out = replace(self, lowest=self.lowest + first, mass=kept, infinite=infinite)
         while len(out.mass) > _CELLS:
             out = out.coarser()
         return out
@@ -138,10 +155,4 @@ def most_of(value: Floats, mass: Floats, times: int, *, certain: float = np.inf)
     step = float(value[-1]) / _CELLS
     # A cell higher where the division may have rounded down.
     cell = np.ceil(value / step * (1 + 1e-15)).astype(np.int64)
-    square = RaisedSum(step, 0, as_floats(np.bincount(cell, weights=mass)), lost)
-    found = square if times % 2 else None
-    while times := times // 2:
-        square = square.plus(square, spare, certain)
-        if times % 2:
-            found = square if found is None else found.plus(square, spare, certain)
-    return found or square
+    return RaisedSum(step, 0, as_floats(np.bincount(cell, weights=mass)), lost, spare, certain).times(times)

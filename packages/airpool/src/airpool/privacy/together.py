@@ -130,7 +130,8 @@ def _composed(parts: Sequence[tuple[PerDevice | Draws, int, int, float]], delta:
     if curves and (distance > 0 or still):
         curves.append(compose.stream(one).losses)
     directions = max((len(each) for each in curves), default=1)
-    mixed = [reduce(compose.composed, way) for way in zip(*(_both(each, directions) for each in curves), strict=True)]
+    both = (each * (directions // len(each)) for each in curves)  # a symmetric loss counts for both directions
+    mixed = [reduce(compose.composed, way) for way in zip(*both, strict=True)]
 
     def at(left: float) -> Floats:
         if mixed:
@@ -140,11 +141,6 @@ def _composed(parts: Sequence[tuple[PerDevice | Draws, int, int, float]], delta:
         return np.array([over_any_draws(still, distance, left, float(ends(one, left).upper[0]))])
 
     return float(compose.nearby(at, delta, min(missed, 1.0))[0])
-
-
-def _both(losses: tuple[Loss, ...], directions: int) -> tuple[Loss, ...]:
-    """A symmetric loss counts for both directions."""
-    return losses * directions if len(losses) < directions else losses
 
 
 def of_one(leak: OverTime, device: int) -> OverTime:

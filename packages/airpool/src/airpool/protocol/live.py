@@ -55,7 +55,7 @@ class OperatingSystem:
         )
 
     def noise(self, std: Sequence[float], shape: tuple[int, ...], *, dtype: Any) -> Floats:
-        return np.stack([live_noise(s, (*shape[:-2], shape[-1])).values for s in std], axis=-2)
+        return np.stack([live_noise(s, (*shape[:-2], shape[-1])) for s in std], axis=-2)
 
 
 LIVE = OperatingSystem()

@@ -181,10 +181,6 @@ def participation(scores: Any, scheme: Scheme, *, num_classes: int | None = None
     bits = np.asarray(scores, dtype=np.float64)
     if bits.ndim != 2 or not bits.size:
         raise ValueError(f"scores has shape {bits.shape}, must be (objects, devices), with at least one of each")
-    if not scheme.needs_posteriors:
-        raise ValueError(
-            f"scheme.name={scheme.name!r} must be 2.1 or 2.2: under Scheme {scheme.name} a coin decides, not a score"
-        )
     by_score = scored(scheme)
     return by_score.participation_by_score(by_score.bounded(bits, num_classes))
 
