@@ -172,6 +172,7 @@ ELSEWHERE = {
     "lifetime": "the column `epsilon` of slots up to a budget (tests/account/test_lifetime.py)",
     "live_frame": "carries `guarantee` of live noise, of which it promises the local ε (tests/protocol/test_live.py)",
     "live_report": "`guarantee` of live noise (tests/protocol/test_live.py)",
+    "most_inferences": "the column `epsilon` up to a target (tests/account/test_calibrate.py, test_lifetime.py)",
     "mean_epsilon": "calls stream_epsilon: a figure beside the cap (tests/account/test_lifetime.py)",
     "measured": "calls evaluate, for the page (tests/web/test_answers.py)",
     "paper_claim": "the paper's Theorem 1 as printed, which is no promise",

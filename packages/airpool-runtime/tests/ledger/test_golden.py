@@ -110,7 +110,7 @@ def test_rows_of_a_newer_version_with_settings_not_known_here_add_up(golden):
 
 def test_a_leak_that_a_newer_version_made_is_refused_in_words():
     text = mechanism(NETWORKS["coin"], device=DEVICE).text
-    for changed, said in ((text.replace('"Gaussian"', '"Laplace"'), r"leak 'Laplace' is not known: update airpool"),):
+    for changed, said in ((text.replace('"Gaussian"', '"Unheard"'), r"leak 'Unheard' is not known: update airpool"),):
         digest = hashlib.sha256(changed.encode()).hexdigest()
         with pytest.raises(SpendingError, match=f"newer airpool wrote it, update.*{said}"):
             parse_all({digest: changed}, Path("ledger.db"))

@@ -229,6 +229,18 @@ def test_as_many_inferences_as_the_tightest_target_allows():
     assert guarantee(quiet, replace(met, inferences=met.inferences + 1)).epsilon[0] > 3.0
 
 
+@pytest.mark.parametrize("redrawn", [True, False])
+def test_as_many_slots_as_the_target_allows(redrawn):
+    quiet = replace(Network.uniform(num_devices=4, noise_std=0.5, participation=0.8), slots=Slots(redrawn=redrawn))
+    met = calibrate(quiet, epsilon=3.0, adjust="slots")
+    assert met.slots.count > 1
+    assert replace(met, slots=quiet.slots, devices=quiet.devices) == quiet
+    assert guarantee(met).worst <= 3.0
+    assert guarantee(replace(met, slots=replace(met.slots, count=met.slots.count + 1))).worst > 3.0
+    with pytest.raises(ValueError, match=r"ε=1 does not allow one slot: device \d+ spends 2\.064 on it"):
+        calibrate(TWELVE, epsilon=1.0, adjust="slots")
+
+
 def test_where_one_inference_is_too_many_the_error_says_what_it_costs():
     with pytest.raises(ValueError, match=r"ε=1 does not allow one inference: device \d+ spends 2\.064 on it"):
         calibrate(TWELVE, epsilon=1.0, adjust="inferences")
@@ -555,7 +567,7 @@ def test_a_missing_target_a_wrong_number_of_them_or_an_unknown_adjustment_is_ref
         calibrate(TWELVE)
     with pytest.raises(ValueError, match="epsilon has 3 values for 12 devices; give one or one each"):
         calibrate(TWELVE, epsilon=[1.0, 2.0, 3.0])
-    with pytest.raises(ValueError, match="adjust='volume' must be one of noise, weight, clip, inferences"):
+    with pytest.raises(ValueError, match="adjust='volume' must be one of noise, weight, clip, slots, inferences"):
         calibrate(TWELVE, epsilon=1.0, adjust="volume")  # pyright: ignore[reportCallIssue, reportArgumentType]
 
 

@@ -110,8 +110,8 @@ def test_a_plugins_leaf_is_stored_by_its_fields():
     with pytest.raises(ValueError, match="Claim is not a leak that can be stored"):
         text_of({"x": dataclass(type("Claim", (), {}))()})
     known = json.loads(text_of({"x": Plugged(0.5)}))
-    known["nodes"][0][0] = "Laplace"
-    with pytest.raises(ValueError, match="leak 'Laplace' is not known: update airpool, or load the plug-in"):
+    known["nodes"][0][0] = "Unheard"
+    with pytest.raises(ValueError, match="leak 'Unheard' is not known: update airpool, or load the plug-in"):
         stored.read(known)
 
 
@@ -175,6 +175,34 @@ COINS = use("coin", 1)
 def test_what_is_no_text_of_leaks_is_refused(text, said):
     with pytest.raises(ValueError, match=said):
         parse(text)
+
+
+def test_an_expression_that_doubles_with_every_node_is_refused():
+    body = json.loads(text_of({"x": PLAIN}))
+    for _ in range(40):
+        top = {"node": len(body["nodes"]) - 1}
+        body["nodes"].append(["Least", {"leaks": {"several": [top, top]}}])
+    body["leaks"]["x"] = len(body["nodes"]) - 1
+    with pytest.raises(ValueError, match="an expression that is too large"):
+        stored.read(body)
+
+
+@pytest.mark.parametrize("change", [{"slack": -1.0}, {"mass": 1e-6}, {"listed": True}])
+def test_a_law_that_is_none_is_refused(change):
+    body = json.loads(text_of({"x": COINS}))
+    for kind, parameters in body["nodes"]:
+        if kind == "Floor" and "slack" in change:
+            parameters["slack"] = change["slack"]
+        elif kind == "Law" and "mass" in change:
+            parameters["mass"] = [[x * change["mass"] for x in row] for row in parameters["mass"]]
+        elif kind == "Seen" and "listed" in change:
+            parameters["exposed"] = [True]
+    with pytest.raises(ValueError, match=r"Floor|canonical|exposed"):
+        stored.read(body)
+
+
+def test_more_uses_than_an_integer_of_numpy_holds():
+    assert np.isfinite(epsilon(Times(2**70, gaussians(np.array([1e-12]))), 1e-5)[0])
 
 
 def test_a_packed_array_that_was_changed_is_refused():

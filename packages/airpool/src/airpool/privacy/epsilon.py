@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from functools import partial, singledispatch
-from math import log
+from math import log, sqrt
 from typing import Any
 
 import numpy as np
@@ -51,7 +51,7 @@ def _(leak: Times, delta: float, *, of: float | None = None) -> Floats:
     if leak.number == 1:
         return epsilon(one, delta)
     if one.gaussian is not None:  # μ² adds up
-        return gaussian.epsilon(one.worst(one.gaussian * np.sqrt(leak.number)), delta)[one.of_device]
+        return gaussian.epsilon(one.worst(one.gaussian * sqrt(leak.number)), delta)[one.of_device]
     streams = (compose.stream(one, kind).repeated(leak.number) for kind in range(one.num_kinds))
     return np.array([each.epsilon(delta, of=of) for each in streams])[one.of_device]
 

@@ -30,6 +30,7 @@ nodes. A new leaf is a frozen dataclass with a `given`; everything above asks fo
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, partial, singledispatch
+from math import sqrt
 from typing import Any, Literal, NamedTuple, final, get_args
 
 import numpy as np
@@ -519,7 +520,7 @@ class Draws(_Lasting):
     @cached_property
     def in_one(self) -> PerDevice:
         """The leak of all of them over a single draw: given it, μ² adds up."""
-        leak, factor = self.leak.leak, float(np.sqrt(self.number))
+        leak, factor = self.leak.leak, sqrt(self.number)
         if isinstance(leak, Gaussian):
             return replace(self.leak, leak=replace(leak, shift=leak.shift * factor))
         assert isinstance(leak, Seen)

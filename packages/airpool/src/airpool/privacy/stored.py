@@ -28,6 +28,8 @@ _NODES = (Use, Floor, Law, leak.Seen, leak.Decided, *get_args(leak.OverTime))
 _LISTED = 32
 # Whole numbers, at most.
 _MOST = 2**62
+# Nodes of an expression, each counted wherever it is referred to, at most.
+_LARGEST = 2**16
 
 
 def digest(leaks: Mapping[str, Any]) -> str:
@@ -68,16 +70,19 @@ def written(leaks: Mapping[str, Any]) -> dict[str, Any]:
 
 def read(body: Any) -> dict[str, Any]:
     """The leaks of `written`. A ValueError where it is none of that, or has a node that is not known here."""
-    found: list[Any] = []
+    found, sizes = list[Any](), list[int]()
     try:
         for kind, parameters in body["nodes"]:
             if kind not in _kinds():
                 raise ValueError(f"leak {kind!r} is not known: update airpool, or load the plug-in that it is of")
+            sizes.append(1 + sum(_size(each, sizes) for each in parameters.values()))
+            if sizes[-1] > _LARGEST:
+                raise ValueError("not a text of leaks: an expression that is too large")
             found.append(_made(_kinds()[kind], {name: _read(each, found) for name, each in parameters.items()}))
         named = {name: _at(number, found) for name, number in body["leaks"].items()}
-    except (KeyError, TypeError, AttributeError, RecursionError, OverflowError) as error:
+    except (KeyError, IndexError, TypeError, AttributeError, RecursionError, OverflowError) as error:
         raise ValueError(f"not a text of leaks: {error!r}") from None
-    if written(named) != body:
+    if canonical(written(named)) != canonical(body):
         raise ValueError("not a text of leaks in its canonical form")
     return named
 
@@ -118,6 +123,17 @@ def _read(given: Any, found: list[Any]) -> Any:
             return given
 
 
+def _size(given: Any, sizes: list[int]) -> int:
+    """How many nodes a parameter refers to, directly or not."""
+    match given:
+        case {"node": number}:
+            return _at(number, sizes)
+        case {"several": several}:
+            return sum(_size(each, sizes) for each in several)
+        case _:
+            return 0
+
+
 def _numbers(given: Any) -> Any:
     return [_numbers(x) if isinstance(x, list) else float(x) if x in ("inf", "-inf") else x for x in given]
 
@@ -151,7 +167,8 @@ def _is(given: Any, hint: Any) -> bool:
         each = inner[0]
         return isinstance(given, tuple) and all(_is(one, each) for one in given)  # pyright: ignore
     if kind is np.ndarray:
-        return type(given) is np.ndarray and str(given.dtype) == get_args(inner[1])[0].__name__  # pyright: ignore
+        kinds = (get_args(inner[1])[0].__name__,) if inner else ("float64", "int64")  # a plug-in's may say no more
+        return type(given) is np.ndarray and str(given.dtype) in kinds  # pyright: ignore
     return type(given) is kind if kind in (bool, int, float, str, NoneType) else isinstance(given, kind)
 
 
@@ -161,7 +178,8 @@ def _law(x: Law) -> bool:
 
 def _floor(x: Floor) -> bool:
     listed = x.row.ndim == 1 and x.device.shape == x.row.shape and _all(x.device == 0)
-    return x.high is x.low and listed and _all((x.row >= 0) & (x.row < len(x.low.variance)))
+    whole = x.slack >= 0 and _all(x.low.mass.sum(axis=1) + x.slack >= 1 - 1e-9)
+    return x.high is x.low and listed and whole and _all((x.row >= 0) & (x.row < len(x.low.variance)))
 
 
 def _decided(x: leak.Decided) -> bool:
