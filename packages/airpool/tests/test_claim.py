@@ -113,3 +113,10 @@ def test_a_report_of_another_claim_is_what_was_asked_anew():
     assert again.to_json() == guarantee(NET, again.claim).to_json() == report.over(5).to_json()
     with pytest.raises(TypeError, match="colour"):
         report.again(colour=1)
+
+
+def test_whole_numbers_of_numpy_are_those_of_python():
+    claim = Claim(inferences=np.int64(3), per_event=np.int64(4), colluding=np.array([1]))
+    assert repr(claim) == repr(Claim(inferences=3, per_event=4, colluding=[1]))
+    net = Network.uniform(num_devices=np.int64(3), dropouts=np.int64(1))
+    assert network.file.dump(net) == network.file.dump(Network.uniform(num_devices=3, dropouts=1))

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Sequence
 from enum import EnumType
 from functools import cache
+from numbers import Integral
 from typing import Annotated, Any, Literal, NamedTuple, get_args, get_origin, get_type_hints
 
 from airpool._support.errors import AirpoolError
@@ -73,6 +74,7 @@ def _per_device(name: str, value: Any, count: int, rule: Rule) -> PerDevice:
 
 
 def whole(where: str, value: Any, *, least: int = 1, most: int, allowed: str = "") -> int:
+    value = int(value) if isinstance(value, Integral) and not isinstance(value, bool) else value  # of NumPy, too
     if isinstance(value, int) and abs(value) > _LARGEST_INT:
         raise NetworkError(f"{where} has more than 300 digits, must be at most {most}")
     if isinstance(value, bool) or not isinstance(value, int) or value < least or (allowed and value > most):

@@ -76,7 +76,10 @@ class Situation:
 
     @property
     def own(self) -> PerDevice:
-        """The leak of a device's own signal, given that it always takes part; with what its score shows."""
+        """The leak of a device's own signal, given that it always takes part; with what its score shows.
+
+        Holds for: zero-out and replace. Next to a device that is removed nothing is received.
+        """
         if not self.network.scheme.independent:
             return self.alone
         if "own" not in self.kept:

@@ -3,7 +3,6 @@
 from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from enum import StrEnum
-from numbers import Integral
 from typing import TYPE_CHECKING, Annotated, NoReturn
 
 from airpool._support.rules import BETWEEN, MANY, NetworkError, check, whole
@@ -101,11 +100,10 @@ per_event=None, knows_answer=True)
     def __post_init__(self) -> None:
         check(self)
         if self.per_event is not None:
-            whole("per_event", self.per_event, most=MOST_INFERENCES)
+            object.__setattr__(self, "per_event", whole("per_event", self.per_event, most=MOST_INFERENCES))
         if isinstance(self.colluding, str) or not isinstance(self.colluding, Iterable):
             raise NetworkError(f"colluding={self.colluding!r} must be a list of devices")
-        devices = (int(k) if isinstance(k, Integral) and type(k) is not bool else k for k in self.colluding)
-        who = tuple(whole(f"colluding[{i}]", k, least=0, most=MANY[-1]) for i, k in enumerate(devices))
+        who = tuple(whole(f"colluding[{i}]", k, least=0, most=MANY[-1]) for i, k in enumerate(self.colluding))
         object.__setattr__(self, "colluding", who)
 
     @property

@@ -112,8 +112,9 @@ def build(data: dict[str, Any]) -> Network:
     version = data.get("version")
     if version is None:
         raise NetworkError(f"the key version is missing; write version = {VERSION}")
-    if isinstance(version, bool) or version != VERSION:
-        raise NetworkError(f"version={version!r} is not known here; this airpool reads version {VERSION}")
+    if type(version) is not int or version != VERSION:
+        what = f"this airpool reads version {VERSION} (docs/howto/upgrades.md)"
+        raise NetworkError(f"version={version!r} is not known here; {what}")
     build_claim(data)
     data = {name: each for name, each in data.items() if name not in ("version", "claim")}
     if "devices" not in data:

@@ -230,7 +230,7 @@ class Network(Brief):
         limit = self.devices.count - 1
         for name in ("colluders", "dropouts"):
             allowed = f"must be a whole number from 0 to {limit}"
-            whole(name, getattr(self, name), least=0, most=limit, allowed=allowed)
+            object.__setattr__(self, name, whole(name, getattr(self, name), least=0, most=limit, allowed=allowed))
         require_registered(self.scheme)
         self.scheme.check(self)
         if (coins := self._coins_of_plugin()) is not None:

@@ -24,7 +24,8 @@ case of each device, and above it stand
     Unbounded(count)         nothing is proven
 
 `delta` is the curve δ(ε) of a leak in one slot and `ends` its inverse; epsilon.py and odds.py are functions of all
-nodes. A new leaf is a frozen dataclass with a `given`; everything above asks for nothing else.
+nodes. A new leaf is a frozen dataclass with a `given`. What stands above it asks for nothing else, except HiddenBoth
+and Draws, which are of Gaussians.
 """
 
 from collections.abc import Callable, Iterator
