@@ -236,16 +236,15 @@ def test_a_constant_score_is_a_coin():
 def test_a_stream_of_decisions_lies_between_one_of_them_and_the_worst_pair_of_scores():
     scheme = Decision(np.array(0.0), np.array(1.0), np.array(3.0), 0.6)
     seen = unlike(3, 2)
-    score = odds.public_score(scheme, np.ones(3))
-    assert np.all((score >= 0) & (score <= 1))
-    leak = by_public_score(seen, scheme, score)
+    worst = by_threshold(seen, scheme)
+    leak = by_public_score(seen, scheme, worst)
     one = odds.composed(compose.stream(leak, 0), PRIORS)
-    exact = odds.odds(by_threshold(seen, scheme), PRIORS)[:, int(np.argmax(leak.of_device == 0))]
+    first = int(np.argmax(leak.of_device == 0))
+    exact = odds.odds(worst, PRIORS)[:, first]
     assert np.all(one >= exact * (1 - 1e-9))
     many = [odds.composed(compose.stream(leak, 0).repeated(times), PRIORS) for times in (1, 2, 5)]
     assert np.all(np.diff(many, axis=0) > 0)
-    worst = by_threshold(seen, scheme)
-    assert np.all(many[-1] <= odds.composed(compose.stream(worst, 0).repeated(5), PRIORS) * (1 + 1e-6))
+    assert np.all(many[-1] <= odds.composed(compose.stream(worst, int(worst.of_device[first])).repeated(5), PRIORS))
 
 
 # --- laws ---

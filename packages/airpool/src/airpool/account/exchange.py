@@ -365,7 +365,7 @@ def _epsilon(parts: Sequence[tuple[Loss, ...]], delta: float, missed: float = 0.
     """ε at δ of losses in one or both directions, together."""
     directions = max(len(each) for each in parts)
     ways = zip(*(each * (directions // len(each)) for each in parts), strict=True)
-    together = Stream(tuple(reduce(compose.composed, way) for way in ways))
+    together = Stream(tuple(reduce(Loss.plus, way) for way in ways))
     return float(compose.nearby(lambda left: np.array([together.epsilon(left, of=delta)]), delta, missed)[0])
 
 

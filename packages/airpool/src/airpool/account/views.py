@@ -19,12 +19,11 @@ from airpool._support.arrays import Floats
 from airpool.account.eavesdropper import at_the_eavesdropper, why_local
 from airpool.account.received import aggregate
 from airpool.network import Claim, Network, Ranking, Threshold, scored
-from airpool.privacy import leakage, odds
+from airpool.privacy import leakage
 from airpool.privacy.aggregate import Aggregate, ratio
 from airpool.privacy.device import by_coin, by_coin_of_those_heard
 from airpool.privacy.device import of_object as by_all
 from airpool.privacy.leak import (
-    COMPOSED_CELLS,
     Draws,
     Least,
     Mixed,
@@ -293,9 +292,7 @@ def in_one_use(
             plain = leakage.by_threshold(here, chosen, claim.neighbours)
             if not (guess and often):
                 return plain
-            return leakage.by_public_score(
-                here, chosen, odds.public_score(chosen, odds.mean_square(plain.coarse(COMPOSED_CELLS)))
-            )
+            return leakage.by_public_score(here, chosen, plain)
         case Ranking():
             low, high = map(np.asarray, scheme.score_range())
             return leakage.by_ranking(

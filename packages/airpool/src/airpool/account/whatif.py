@@ -107,6 +107,5 @@ def _in_rare_draws(situation: Situation) -> tuple[Aggregate, Floats | None]:
     level = np.array([(_RARE - received.excess) * (1 - ROUNDING)])
     if level[0] > 0 and certain(situation.network, situation.claim, received):
         for kind in range(leak.num_kinds):
-            law = exceeded(leak, kind)
-            mu[leak.of_device == kind] = np.inf if law is None else law.at(level)[0]
+            mu[leak.of_device == kind] = exceeded(leak, kind).at(level)[0]
     return replace(received, excess=0.0), mu

@@ -72,7 +72,6 @@ class Loss(OnGrid):
 
 
 # The loss of two inferences together.
-composed = Loss.plus
 
 
 def _fitted(loss: Loss, *, error: float = 0.0) -> Loss:

@@ -32,16 +32,16 @@ class Exceeded(NamedTuple):
         return self.mu[np.searchsorted(self.beyond, level, side="right") - 1]
 
 
-def exceeded(leak: PerDevice, kind: int) -> Exceeded | None:
+def exceeded(leak: PerDevice, kind: int) -> Exceeded:
     """The law of μ of one kind of device, rounded up; of any absent devices, the worst ones.
 
-    None where a draw does not leave one Gaussian against another.
+    Holds for: leaks of which a draw leaves one Gaussian against another.
     """
     cases = np.flatnonzero(leak.kind == kind)
     if isinstance(leak.leak, Gaussian):
         return Exceeded(np.zeros(1), np.array([np.max(leak.leak.mu(cases, 0.0))]))
-    if not isinstance(leak.leak, Seen) or not isinstance(leak.leak.leak, Gaussian):
-        return None
+    assert isinstance(leak.leak, Seen)
+    assert isinstance(leak.leak.leak, Gaussian)
     seen, gauss = leak.leak, leak.leak.leak
     laws: list[Exceeded] = []
     for case in cases:

@@ -111,9 +111,7 @@ def _(leak: Unbounded, delta: float, *, of: float | None = None) -> Floats:
 
 def still(leak: Draws, kind: int) -> StillStream:
     """The stream of one kind of device."""
-    law = exceeded(leak.leak, kind)
-    assert law is not None  # given the draw, it is a Gaussian
-    return StillStream(law, leak.number, leak.draws)
+    return StillStream(exceeded(leak.leak, kind), leak.number, leak.draws)
 
 
 def worst_draws(leak: Draws, kind: int) -> PerDevice:

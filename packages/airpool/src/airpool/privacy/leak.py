@@ -592,7 +592,7 @@ def why_unbounded(leak: OverTime) -> str:
             found = [why_unbounded(each) for each in leak.leaks]
             return found[0] if all(found) else ""
         case Worst():
-            return next(filter(None, map(why_unbounded, leak.leaks)), "")
+            return next((why for each in leak.leaks if (why := why_unbounded(each))), "")
         case _:
             return ""
 

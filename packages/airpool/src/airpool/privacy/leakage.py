@@ -14,7 +14,7 @@ from airpool.network.claim import Neighbours
 from airpool.privacy.aggregate import Aggregate, least_of_others, ratio
 from airpool.privacy.device import surroundings
 from airpool.privacy.law import alike
-from airpool.privacy.leak import Decided, Gaussian, PerDevice, Seen, gaussians
+from airpool.privacy.leak import COMPOSED_CELLS, Decided, Gaussian, PerDevice, Seen, gaussians
 
 
 @dataclass(frozen=True)
@@ -64,9 +64,40 @@ def by_threshold(
     return _between(aggregate, scheme, neighbours, np.array([(0, 1), (1, 0), (1, 1)]))
 
 
-def by_public_score(aggregate: Aggregate, scheme: Decision, score: Floats) -> PerDevice:
-    """Scheme 2.1 against a device whose feature is 0 and whose score is public, one of each device (odds.py)."""
+def by_public_score(aggregate: Aggregate, scheme: Decision, plain: PerDevice) -> PerDevice:
+    """Scheme 2.1 against a device whose feature is 0 and whose score is public (odds.py); any score gives valid odds.
+
+    plain: the leak of `by_threshold`, of which a stream is made.
+    """
+    score = _public_score(scheme, _mean_square(plain.coarse(COMPOSED_CELLS)))
     return _between(aggregate, scheme, Neighbours.ZERO_OUT, np.array([(0, 2), (1, 2)]), public=score)
+
+
+def _mean_square(leak: PerDevice) -> Floats:
+    """Mean μ² of each device where it transmits, of its worst case."""
+    law, cases = leak.distances, leak.cases
+    with np.errstate(invalid="ignore", over="ignore"):
+        found = np.einsum("ij,ij->i", law.mass(cases), np.minimum(law.mu(cases), 1e6) ** 2)
+    return leak.worst(found)[leak.of_device]
+
+
+def _public_score(scheme: Decision, squares: Floats) -> Floats:
+    """A public score of each device for a stream of Scheme 2.1: the largest mean loss of a view against it is least.
+
+    squares: mean μ² of each device where it transmits.
+    """
+    shape = squares.shape
+    low, high = (np.broadcast_to(u, shape) for u in (scheme.score_low, scheme.score_high))
+    grid = low + np.linspace(0.0, 1.0, 65)[:, None] * (high - low)
+    public = scheme.log_participation(grid)
+    worst = np.zeros(grid.shape)
+    for score in (low, high):
+        own = scheme.log_participation(score)
+        with np.errstate(invalid="ignore"):
+            each = [np.where(a > -np.inf, np.exp(a) * (a - b), 0.0) for a, b in zip(own, public, strict=True)]
+            worst = np.maximum(worst, each[0] + each[1] + np.exp(own[0]) * squares / 2)
+    at: Integers = np.argmin(np.where(np.isnan(worst), np.inf, worst), axis=0)
+    return np.take_along_axis(grid, at[None], axis=0)[0]
 
 
 def _between(

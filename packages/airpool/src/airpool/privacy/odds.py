@@ -16,14 +16,13 @@ from typing import Any
 import numpy as np
 from numpy.typing import ArrayLike
 
-from airpool._support.arrays import Floats, Integers, as_floats, checked
+from airpool._support.arrays import Floats, as_floats, checked
 from airpool._support.special import ndtr, ndtri
 from airpool._support.threads import single_thread
 from airpool.privacy import gaussian
 from airpool.privacy.compose import MOST_INFERENCES, Stream, stream
 from airpool.privacy.epsilon import worst_draws
 from airpool.privacy.leak import Decided, Draws, Gaussian, Least, Mixed, Near, PerDevice, Times, Unbounded, Worst
-from airpool.privacy.leakage import Decision
 from airpool.privacy.sums import most_of
 
 # A function of μ that rises, with values in [0, 1].
@@ -264,30 +263,3 @@ def _least_decided(prior: Floats, mu: Floats, log_transmits: Floats, silent: Flo
         low = np.take_along_axis(tried, at, 0)[0] - width
         width = 2 * width
     return least
-
-
-def mean_square(leak: PerDevice) -> Floats:
-    """Mean μ² of each device where it transmits, of its worst case."""
-    law, cases = leak.distances, leak.cases
-    with np.errstate(invalid="ignore", over="ignore"):
-        found = np.einsum("ij,ij->i", law.mass(cases), np.minimum(law.mu(cases), 1e6) ** 2)
-    return leak.worst(found)[leak.of_device]
-
-
-def public_score(scheme: Decision, squares: Floats) -> Floats:
-    """A public score of each device for a stream of Scheme 2.1: the largest mean loss of a view against it is least.
-
-    squares: mean μ² of each device where it transmits. Any score gives valid odds.
-    """
-    shape = squares.shape
-    low, high = (np.broadcast_to(u, shape) for u in (scheme.score_low, scheme.score_high))
-    grid = low + np.linspace(0.0, 1.0, 65)[:, None] * (high - low)
-    public = scheme.log_participation(grid)
-    worst = np.zeros(grid.shape)
-    for score in (low, high):
-        own = scheme.log_participation(score)
-        with np.errstate(invalid="ignore"):
-            each = [np.where(a > -np.inf, np.exp(a) * (a - b), 0.0) for a, b in zip(own, public, strict=True)]
-            worst = np.maximum(worst, each[0] + each[1] + np.exp(own[0]) * squares / 2)
-    at: Integers = np.argmin(np.where(np.isnan(worst), np.inf, worst), axis=0)
-    return np.take_along_axis(grid, at[None], axis=0)[0]

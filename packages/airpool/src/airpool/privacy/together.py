@@ -106,9 +106,7 @@ def _draws(use: Use, number: int, draws: int) -> int:
 
 @lru_cache(maxsize=256)
 def _exceeded(leak: PerDevice) -> Exceeded:
-    law = exceeded(leak, 0)
-    assert law is not None  # given the draw, it is a Gaussian
-    return law
+    return exceeded(leak, 0)
 
 
 def _composed(parts: Sequence[tuple[PerDevice | Draws, int, int, float]], delta: float) -> float:
@@ -131,7 +129,7 @@ def _composed(parts: Sequence[tuple[PerDevice | Draws, int, int, float]], delta:
         curves.append(compose.stream(one).losses)
     directions = max((len(each) for each in curves), default=1)
     both = (each * (directions // len(each)) for each in curves)  # a symmetric loss counts for both directions
-    mixed = [reduce(compose.composed, way) for way in zip(*both, strict=True)]
+    mixed = [reduce(Loss.plus, way) for way in zip(*both, strict=True)]
 
     def at(left: float) -> Floats:
         if mixed:
