@@ -3,6 +3,7 @@
 import math
 import pickle
 from dataclasses import FrozenInstanceError, fields, replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,6 +12,7 @@ import airpool
 from airpool import Claim, Network, NetworkError, Slots, guarantee, network
 from airpool.account.reconstruction import reconstruction
 from airpool.network import Neighbours
+from airpool.network.file import dump
 
 NET = Network.uniform(num_devices=3, noise_std=0.5)
 
@@ -116,7 +118,8 @@ def test_a_report_of_another_claim_is_what_was_asked_anew():
 
 
 def test_whole_numbers_of_numpy_are_those_of_python():
-    claim = Claim(inferences=np.int64(3), per_event=np.int64(4), colluding=np.array([1]))
-    assert repr(claim) == repr(Claim(inferences=3, per_event=4, colluding=[1]))
-    net = Network.uniform(num_devices=np.int64(3), dropouts=np.int64(1))
-    assert network.file.dump(net) == network.file.dump(Network.uniform(num_devices=3, dropouts=1))
+    three: Any = np.int64(3)
+    claim = Claim(inferences=three, per_event=three, colluding=np.array([1]))
+    assert repr(claim) == repr(Claim(inferences=3, per_event=3, colluding=[1]))
+    net = Network.uniform(num_devices=three, dropouts=three - 2)
+    assert dump(net) == dump(Network.uniform(num_devices=3, dropouts=1))

@@ -415,6 +415,14 @@ def test_the_page_says_first_when_every_number_was_measured_and_how_it_is_measur
     assert report.origin(told)[2].endswith("Measured again by airpool reproduce table-2 --fresh.")
 
 
+def test_a_table_from_before_days_were_recorded_is_said_to_be_one(told):
+    unknown = told[1].table._replace(about=told[1].table.about | {"measured": "", "machine": ""})
+    assert report.origin([told[1]._replace(table=unknown)])[1].startswith(
+        "Measured on an unknown day by airpool 0.1.0: table-2."
+    )
+    assert "measured" not in unknown.line()
+
+
 def test_a_verdict_has_a_colour_an_icon_and_a_word(told, tmp_path):
     html = report.write(told, tmp_path).read_text("utf-8")
     assert html.count('<span class="badge bad">does not hold</span>') > 1

@@ -60,7 +60,7 @@ def test_no_sequence_of_scores_costs_more_than_promised():
         parts = [loss.times(n) for loss, n in zip((rare, often, alike), numbers, strict=True) if n]
         total = parts[0]
         for part in parts[1:]:
-            total = compose.composed(total, part)
+            total = total.plus(part)
         assert total.epsilon(1e-5) <= promised * (1 + 1e-9)
 
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from scipy import special, stats
 
 from airpool.privacy import gaussian
-from airpool.privacy.compose import MOST_INFERENCES, composed, most_inferences, nearby, stream
+from airpool.privacy.compose import MOST_INFERENCES, most_inferences, nearby, stream
 from airpool.privacy.device import Aggregate, by_coin
 from airpool.privacy.epsilon import epsilon as epsilon_of
 from airpool.privacy.law import binomial
@@ -200,7 +200,7 @@ def test_inference_after_inference_equals_all_at_once(cover_noise):
     assert (once.inferences, together.inferences) == (1, 5)
     running = list(once.losses)
     for _ in range(4):
-        running = [composed(sofar, one) for sofar, one in zip(running, once.losses, strict=True)]
+        running = [sofar.plus(one) for sofar, one in zip(running, once.losses, strict=True)]
     # The same convolutions in another order; only the tails are cut elsewhere.
     assert max(loss.epsilon(DELTA) for loss in running) == pytest.approx(together.epsilon(DELTA), rel=1e-7)
 
@@ -223,7 +223,7 @@ def test_different_networks_one_after_the_other_compose_to_the_exact_answer():
     mu = np.sqrt(3 * 0.3**2 / (2 * 0.25) + 500 * 0.02**2 / (3 * 0.16))
     exact = float(gaussian.epsilon(mu, DELTA))
     (often,), (rarely,) = b.repeated(500).losses, a.repeated(3).losses
-    for run in (composed(rarely, often), composed(often, rarely)):
+    for run in (rarely.plus(often), often.plus(rarely)):
         assert exact <= run.epsilon(DELTA) <= exact * 1.001
 
 
@@ -233,7 +233,7 @@ def test_a_hundred_unlike_networks_one_by_one_compose_to_the_exact_answer():
     for mu in mus:
         leak = by_coin(Aggregate(np.array([mu]), np.ones(1), np.ones(1)), "zero-out")
         (once,) = stream(leak).losses
-        running = composed(running, once) if running else once
+        running = running.plus(once) if running else once
     assert running is not None
     exact = float(gaussian.epsilon(np.sqrt(np.sum(mus**2)), DELTA))
     assert exact <= running.epsilon(DELTA) <= exact * 1.001
@@ -243,7 +243,7 @@ def test_different_networks_compose_as_dp_accounting_composes_them():
     settings = ((2.0, 0.5), (3.0, 0.9))
     ours = [stream(by_coin(one_device(s, p), "zero-out")) for s, p in settings]
     runs = zip(ours[0].losses, ours[1].repeated(4).losses, strict=True)
-    found = max(composed(*run).epsilon(DELTA) for run in runs)
+    found = max(one.plus(other).epsilon(DELTA) for one, other in runs)
 
     def theirs(**rest):
         first, second = (

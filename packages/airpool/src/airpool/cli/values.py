@@ -75,7 +75,7 @@ VALUES: dict[str, Known] = {
     "model": _models,
     "codec": _codecs,
     "split": _words("test validation"),
-    "adjust": _words("noise weight clip inferences"),
+    "adjust": _words("noise weight clip slots inferences"),
     "accounting": _words("exact theorem1"),
     "baseline": _words("orthogonal best-device centralised"),
     "backend": _words("serial pool ray"),

@@ -131,6 +131,8 @@ class Channel:
 
     >>> Channel(fading="rician", k_factor_db=6.0, outage=0.05).known, Channel(csi_error_std=0.1).known
     (True, False)
+    >>> Channel(fading="rician").aligned, Channel(fading="rician", antennas=2).aligned
+    (True, False)
     """
 
     fading: str = "none"
@@ -213,6 +215,8 @@ class Network(Brief):
     >>> net = Network(Devices(12, noise_std=0.05), Channel(fading="rician"), dropouts=2, dimension=40)
     >>> net.survivors, net.uses(Claim(inferences=100)), net.coordinates, net.one_slot == net
     (10, 100, 40, True)
+    >>> net.outnumbered(colluders=8), net.require_same_coins()  # only a secure sum is; only a plug-in's may differ
+    (False, None)
     """
 
     devices: Devices

@@ -38,8 +38,8 @@ class Stored(NamedTuple):
 
     def line(self) -> str:
         """Its origin, in one line."""
-        line = "airpool {version}; measured {measured} on {machine}; {function}; seed {seed}; {command}"
-        return line.format(**self.about)
+        when = "measured {measured} on {machine}; " if self.about["measured"] else ""
+        return ("airpool {version}; " + when + "{function}; seed {seed}; {command}").format(**self.about)
 
 
 def read(path: Path) -> Stored:
@@ -50,8 +50,9 @@ def read(path: Path) -> Stored:
         data = json.loads(path.read_text("utf-8"))
         columns = data["columns"]
         rows = [dict(zip(columns, map(number, row), strict=True)) for row in zip(*columns.values(), strict=True)]
-        names = ("function", "seed", "version", "command", "parameters", "measured", "machine")
-        about = {name: data[name] for name in names}
+        about = {name: data[name] for name in ("function", "seed", "version", "command", "parameters")}
+        # Tables of earlier days do not have them.
+        about |= {name: data.get(name, "") for name in ("measured", "machine")}
     except (ValueError, KeyError, TypeError, AttributeError) as error:
         raise ValueError(f"{path}: no result table ({type(error).__name__}: {error})") from None
     return Stored(rows, about)

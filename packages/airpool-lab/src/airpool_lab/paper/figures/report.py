@@ -53,12 +53,13 @@ def origin(results: Sequence[Reproduced]) -> list[str]:
     groups: dict[tuple[str, ...], list[str]] = {}
     for result, table, *_ in results:
         elsewhere = result.measurement if isinstance(result.measurement, str) else ""
-        of = (table.about["measured"], table.about["version"].partition("+")[0], table.about["machine"], elsewhere)
-        groups.setdefault(of, []).append(result.id)
+        when = (table.about["measured"] or "on an unknown day", table.about["version"].partition("+")[0])
+        groups.setdefault((*when, table.about["machine"], elsewhere), []).append(result.id)
     lines = [f"Drawn by airpool {__version__} from tables on disk; drawn again by airpool reproduce all."]
     for (day, version, machine, elsewhere), ids in groups.items():
+        where = f" on {machine}" if machine else ""
         again = elsewhere or f"airpool reproduce {ids[0] if len(ids) == 1 else 'all'} --fresh"
-        lines.append(f"Measured {day} by airpool {version} on {machine}: {', '.join(ids)}. Measured again by {again}.")
+        lines.append(f"Measured {day} by airpool {version}{where}: {', '.join(ids)}. Measured again by {again}.")
     return lines
 
 
