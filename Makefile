@@ -30,7 +30,7 @@ docs: install  ## the documentation site, in out/site; the build itself needs no
 	$(BIN)/sphinx-build -W --keep-going -q -j 2 docs out/site
 
 # Every line of privacy, account and ledger is run by its own tests; COVERED="tests packages docs" for the whole suite.
-COVERED ?= packages/airpool/tests/privacy packages/airpool/tests/account packages/airpool-runtime/tests/ledger tests/test_reprs.py packages/airpool-runtime/tests/cli/test_ledger.py packages/airpool-runtime/tests/cli/test_fleet.py packages/airpool-lab/tests/radio/test_waveform.py packages/airpool/src/airpool/privacy packages/airpool/src/airpool/account packages/airpool-runtime/src/airpool_runtime/ledger
+COVERED ?= tests/account tests/radio tests/schemes tests/truth packages/airpool/tests/schemes packages/airpool/tests/radio packages/airpool/tests/paper packages/airpool/tests/privacy packages/airpool/tests/account packages/airpool-runtime/tests/ledger tests/test_reprs.py packages/airpool-runtime/tests/cli/test_ledger.py packages/airpool-runtime/tests/cli/test_fleet.py packages/airpool-lab/tests/radio/test_waveform.py packages/airpool/src/airpool/privacy packages/airpool/src/airpool/account packages/airpool-runtime/src/airpool_runtime/ledger
 coverage: install  ## lines and branches that tests run, by folder; fails below 100 % of privacy, account and ledger
 	$(BIN)/pytest -n auto -m "not check and not gpu" --cov --cov-report= $(COVERED)
 	$(BIN)/python scripts/coverage.py

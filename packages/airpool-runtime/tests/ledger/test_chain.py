@@ -36,7 +36,10 @@ def tampered(device, *statements):
         (["UPDATE charge SET mechanism = 'cheaper' WHERE seq = 4"], "row 4 was changed"),
         (["UPDATE charge SET date = date + 1 WHERE seq = 4"], "row 4 was changed"),
         (["UPDATE charge SET inference = 'other' WHERE seq = 8"], "row 8 was changed"),
-        (["UPDATE charge SET hash = replace(hash, 'a', 'b') WHERE seq = 4"], "row 4 was changed"),
+        (
+            ["UPDATE charge SET hash = iif(hash < 'b', 'b', 'a') || substr(hash, 2) WHERE seq = 4"],
+            "row 4 was changed",
+        ),
         (["UPDATE charge SET signature = substr(signature, 3) || '00' WHERE seq = 4"], "row 4 is not signed"),
         (["UPDATE charge SET signature = upper(signature) WHERE seq = 4"], "row 4 is not signed"),
         (["DELETE FROM charge WHERE seq = 4"], "row 4 is missing"),

@@ -11,6 +11,7 @@ from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
 
 from airpool_runtime.ledger import store
 from airpool_runtime.ledger.backup import content, copy
+from airpool_runtime.ledger.chain import Origin
 from airpool_runtime.ledger.ledger import Ledger
 from airpool_runtime.ledger.refused import SpendingError
 
@@ -90,3 +91,19 @@ def test_an_empty_file_is_a_ledger_to_begin(tmp_path):
             content(tmp_path / name)
         with opened(tmp_path / name) as ledger:
             assert ledger.tip.seq == 0
+
+
+def test_a_ledger_that_another_process_begins_first_is_kept(tmp_path, monkeypatch):
+    required, seen, origin = store.Store._require_ledger, [], Origin("one", "device-3", "00" * 32)
+
+    def slow(self, *, or_empty):
+        """At the first look the other process has not begun; at the second it is done."""
+        seen.append(self)
+        if len(seen) == 1:
+            store.Store(tmp_path / "ledger.db", origin).close()
+            return True
+        return required(self, or_empty=or_empty)
+
+    monkeypatch.setattr(store.Store, "_require_ledger", slow)
+    store.Store(tmp_path / "ledger.db", origin).close()
+    assert len(content(tmp_path / "ledger.db").counts) == 0

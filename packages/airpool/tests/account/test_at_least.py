@@ -168,3 +168,8 @@ def test_an_epsilon_out_of_reach_is_not_proven_to_be_infinite():
     assert np.isinf(report.worst)
     assert report.epsilon_at_least is not None
     assert np.all(np.isfinite(report.epsilon_at_least))
+
+
+@pytest.mark.parametrize("channel", [Channel(fading="rayleigh"), Channel(csi_error_std=0.05, power_rule="backoff")])
+def test_streams_of_scores_over_a_channel_that_varies_have_no_lower_end(channel):
+    assert guarantee(replace(DECIDED, channel=channel), Claim(inferences=3)).epsilon_at_least is None

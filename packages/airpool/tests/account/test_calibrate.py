@@ -410,6 +410,24 @@ def test_a_target_out_of_reach_live_names_what_would_do():
         calibrate(secure, Claim(live=True, neighbours="remove"), epsilon=2.0)
 
 
+@pytest.mark.parametrize("noise_std", [1e-7, 100.0])
+def test_out_of_reach_live_is_out_of_reach_whatever_the_receivers_noise_covers(noise_std):
+    """Of a little noise, of which the grid is covered, and of all that power allows."""
+    channel = Channel(**RICIAN, power_rule="backoff", gamma=25.0, noise_std=noise_std)
+    net = Network.uniform(num_devices=12, dimension=40, channel=channel)
+    with pytest.raises(ValueError, match=r"ε=0\.05 cannot be met with power_dbm=30 at gamma=25"):
+        calibrate(net, Claim(live=True), epsilon=0.05)
+
+
+def test_a_receiver_that_covers_no_noise_at_all_leaves_own_noise_alone():
+    channel = Channel(**RICIAN, power_rule="backoff", gamma=25.0)
+    net = Network.uniform(num_devices=12, dimension=40, channel=channel)
+    faint = replace(net, channel=replace(channel, noise_std=1e-25))
+    met, without = (calibrate(each, Claim(live=True), epsilon=4.0) for each in (faint, net))
+    assert met.devices == without.devices
+    assert guarantee(met, Claim(live=True)).worst <= 4.0
+
+
 def test_what_live_noise_cannot_do_is_refused():
     net, live = Network.uniform(num_devices=12), Claim(live=True)
     for adjust in get_args(Adjust):

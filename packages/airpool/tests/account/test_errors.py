@@ -72,3 +72,10 @@ def test_a_channel_that_is_not_known_at_all_has_an_epsilon():
     devices = Devices(count=4, weight=0.0, noise_std=(0.0, 0.0, 0.0, 1.0), participation=(0.0, 0.0, 0.0, 1.0))
     net = Network(devices=replace(devices, power_dbm=0.0), channel=Channel(csi_error_std=1e9, outage=0.1))
     assert guarantee(net, Claim(delta=0.1)).worst == 0.0
+
+
+def test_live_noise_under_errors_rests_on_the_receivers_noise():
+    channel = Channel(fading="rician", csi_error_std=0.05, noise_std=1.0)
+    report = guarantee(Network.uniform(num_devices=3, noise_std=0.3, channel=channel), Claim(live=True))
+    assert report.worst < report.epsilon_local[0]
+    assert any("at least 2^-17 of the privacy noise" in each for each in report.assumptions)

@@ -275,3 +275,11 @@ def test_a_frozen_answer_cannot_be_changed():
     found: Odds = odds(twelve())
     with pytest.raises(ValueError, match="read-only"):
         found.device[0] = 0.0
+
+
+def test_odds_of_a_stream_count_the_worst_devices_that_drop_out():
+    unlike = Network.uniform(num_devices=4, noise_std=(0.2, 0.3, 0.4, 0.5), participation=(0.9, 0.8, 0.5, 0.3))
+    whole, missing = (
+        odds(replace(unlike, dropouts=number), Claim(inferences=3), prior=0.1).device[0] for number in (0, 1)
+    )
+    assert np.all(missing > whole)

@@ -234,3 +234,16 @@ def test_without_outages_nothing_stays_and_the_words_say_nothing_of_it():
     assert not any("Over such a stream" in line for line in guarantee(steady).assumptions)
     assert any("who takes part, in each" in line for line in guarantee(still()).assumptions)
     assert any("scores and removal" in line for line in guarantee(still(neighbours="remove")).assumptions)
+
+
+def test_the_report_says_that_many_kinds_of_devices_count_by_their_own_noise():
+    unlike = still(count=65, noise_std=tuple(np.linspace(0.2, 0.3, 65).tolist()), participation=0.7)
+    report = guarantee(unlike)
+    assert report.worst == report.epsilon_local[0]
+    assert any("accounted for up to 64 kinds" in each for each in report.assumptions)
+
+
+def test_removal_over_one_draw_is_infinite_for_that_reason():
+    report = guarantee(still(neighbours="remove"))
+    assert np.isinf(report.worst)
+    assert report.reasons["epsilon"] == "over one draw of the channel scores and removal are not accounted for"

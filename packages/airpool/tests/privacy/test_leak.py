@@ -37,6 +37,7 @@ from airpool.privacy.leak import (
     gaussians,
     given,
     near,
+    why_unbounded,
 )
 
 DELTA = 1e-5
@@ -506,3 +507,17 @@ def test_the_lower_end_of_one_gaussian_is_its_epsilon():
     for mu in np.geomspace(0.01, 20, 50):
         leak = Times(1, gaussians(np.array([mu])))
         assert lower(leak, DELTA) == epsilon(leak, DELTA)
+
+
+def test_the_reason_of_an_unbounded_leak_is_found_below_the_nodes_around_it():
+    nothing, something = Unbounded(1, "why"), gaussians(np.ones(1))
+    assert why_unbounded(Worst((something, nothing))) == "why"
+    assert why_unbounded(Near(np.full(1, 0.1), Least((nothing, nothing)))) == "why"
+    assert why_unbounded(Least((nothing, something))) == why_unbounded(something) == why_unbounded(Unbounded(1)) == ""
+
+
+def test_several_draws_of_what_does_not_vary_are_one():
+    both = Draws(4, 2, gaussians(np.ones(1)))
+    first, again = epsilon(both, 1e-5), epsilon(both, 1e-5)
+    assert first == again
+    assert first[0] == pytest.approx(float(gaussian.epsilon(2.0, 1e-5)), rel=1e-6)

@@ -286,25 +286,20 @@ def in_one_use(
     if network.scheme.independent:
         return by_coin(here, claim.neighbours)
     scheme = scored(network.scheme)
-    match scheme:
-        case Threshold():
-            chosen = _decision(scheme)
-            plain = leakage.by_threshold(here, chosen, claim.neighbours)
-            if not (guess and often):
-                return plain
-            return leakage.by_public_score(here, chosen, plain)
-        case Ranking():
-            low, high = map(np.asarray, scheme.score_range())
-            return leakage.by_ranking(
-                here,
-                # A public score lies in the middle of the range, which no view decides.
-                score_range=(high - low) / (2 if guess else 1),
-                score_noise_std=np.asarray(scheme.score_noise_std),
-                num_selected=scheme.num_selected,
-                neighbours=claim.neighbours,
-            )
-        case _:
-            raise NotImplementedError(f"scheme {scheme.name}: nothing is known of what it leaks")
+    if isinstance(scheme, Threshold):
+        chosen = _decision(scheme)
+        plain = leakage.by_threshold(here, chosen, claim.neighbours)
+        return leakage.by_public_score(here, chosen, plain) if guess and often else plain
+    assert isinstance(scheme, Ranking)  # there are no others
+    low, high = map(np.asarray, scheme.score_range())
+    return leakage.by_ranking(
+        here,
+        # A public score lies in the middle of the range, which no view decides.
+        score_range=(high - low) / (2 if guess else 1),
+        score_noise_std=np.asarray(scheme.score_noise_std),
+        num_selected=scheme.num_selected,
+        neighbours=claim.neighbours,
+    )
 
 
 def _decision(scheme: Threshold) -> leakage.Decision:
