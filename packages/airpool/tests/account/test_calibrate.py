@@ -13,6 +13,7 @@ from airpool._support.rounding import up
 from airpool.account import assumptions
 from airpool.account.calibration import Adjust, calibrate, most_feature, with_column
 from airpool.account.guarantee import device_epsilon, guarantee
+from airpool.account.received import smallest_live_delta
 from airpool.network import Channel, Claim, Devices, Network, Ranking, Slots, Threshold
 from airpool.privacy import gaussian
 from airpool.privacy.calibrate import UnreachableError, balanced, largest, smallest_factor
@@ -239,6 +240,14 @@ def test_as_many_slots_as_the_target_allows(redrawn):
     assert guarantee(replace(met, slots=replace(met.slots, count=met.slots.count + 1))).worst > 3.0
     with pytest.raises(ValueError, match=r"ε=1 does not allow one slot: device \d+ spends 2\.064 on it"):
         calibrate(TWELVE, epsilon=1.0, adjust="slots")
+
+
+def test_slots_are_counted_where_live_noise_supports_fewer_than_there_are():
+    many = replace(Network.uniform(num_devices=4, noise_std=0.5), slots=Slots(64))
+    claim = Claim(delta=1.5 * smallest_live_delta(replace(many, slots=Slots(1)), Claim()), live=True)
+    assert calibrate(many, claim, epsilon=500.0, adjust="slots").slots.count == 1
+    with pytest.raises(ValueError, match="what live noise supports"):
+        calibrate(many, claim, epsilon=500.0)
 
 
 def test_where_one_inference_is_too_many_the_error_says_what_it_costs():

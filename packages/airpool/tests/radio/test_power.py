@@ -404,6 +404,10 @@ def test_power_comes_in_dbm():
         (lambda: auto_gamma(Fading(), three_devices(weight=0.0, noise_std=0.0)), r"must have a device that sends"),
         (lambda: alignment_moments(Fading(), three_devices(), gamma=-1), r"gamma=-1 must be > 0"),
         (
+            lambda: auto_gamma(Fading(path_loss_db=(0.0, 1.0)), three_devices()),
+            r"path_loss_db has 2 values for 3 devices",
+        ),
+        (
             lambda: outage_probability(Fading(path_loss_db=(0.0, 1.0)), three_devices(), gamma=1),
             r"path_loss_db has 2 values for 3 devices",
         ),

@@ -9,11 +9,11 @@ from airpool._support.arrays import Floats
 from airpool._support.rounding import up
 from airpool.account import eavesdropper
 from airpool.account.errors import why_local
-from airpool.account.views import GONE, MANY_KINDS, SCORES, VIEWS, Situation
+from airpool.account.views import GONE, MANY_KINDS, SCORES, Situation
 from airpool.account.whatif import averages
 from airpool.network import Claim, Network, NetworkError, network_plugins
 from airpool.privacy.aggregate import Aggregate
-from airpool.privacy.leak import why_unbounded
+from airpool.privacy.leak import OverTime, why_unbounded
 from airpool.protocol.ring import MOST_WRAPS, ring_of
 from airpool.radio.fading import Fading
 
@@ -259,17 +259,19 @@ def in_plain_words(reason: str) -> str:
     return _PLAIN.get(reason, reason)
 
 
-def reasons(situation: Situation, epsilons: Mapping[str, Any]) -> dict[str, str]:
-    """The reason of each infinite ε by its name, of the first device for which it is; none where all are finite."""
+def reasons(situation: Situation, leaks: Mapping[str, OverTime], epsilons: Mapping[str, Any]) -> dict[str, str]:
+    """The reason of each infinite ε by its name, of the first device for which it is; none where all are finite.
+
+    leaks: what each ε is computed from.
+    """
     found, network, claim, received = {}, situation.network, situation.claim, situation.here
     for name, values in epsilons.items():
         infinite = [] if values is None else np.flatnonzero(np.isinf(np.atleast_1d(values))).tolist()
         if infinite and name == "epsilon_object":
             found[name] = _object(network, claim, received)
         elif infinite:
-            leak = VIEWS[name](situation)
-            why = "" if leak is None else why_unbounded(leak)
-            found[name] = _device(network, claim, received, infinite[0], why, own=name == "epsilon_local")
+            why, own = why_unbounded(leaks[name]), name == "epsilon_local"
+            found[name] = _device(network, claim, received, infinite[0], why, own=own)
     return found
 
 

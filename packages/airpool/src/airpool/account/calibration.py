@@ -22,7 +22,7 @@ from airpool.account.guarantee import device_epsilon, score_epsilon
 from airpool.account.lifetime import most_inferences
 from airpool.account.odds import device_odds, percent
 from airpool.account.received import aggregate, covering_noise, require_supported, supports_live
-from airpool.account.views import Question
+from airpool.account.views import Question, at_server
 from airpool.network import Claim, Neighbours, Network, require_claim, require_network, scored
 from airpool.network.network import MOST_SLOTS
 from airpool.privacy import calibrate as search
@@ -130,7 +130,7 @@ def calibrate(
     if claim.per_event is not None and adjust == "inferences":
         raise ValueError(f"per_event={claim.per_event} must be None: adjust='inferences' finds how many share ε")
     claim = claim.of_target
-    if adjust != "inferences":
+    if adjust not in ("slots", "inferences"):  # which ask for one of them
         require_supported(network, claim)
     if odds is not None:
         if epsilon is not None or share is not None or per_device or adjust != "noise":
@@ -238,9 +238,8 @@ def _with_least_noise(
         hint = advice()
         if network.channel.gamma == "auto":
             if np.isinf(error.smallest) and not hint:
-                ideal = replace(claim, live=False)
-                why = reasons(Question(network, ideal).situation, {"epsilon": error.smallest})["epsilon"]
-                hint = f" ({why})"
+                ideal = Question(network, replace(claim, live=False)).situation
+                hint = f" ({reasons(ideal, {'epsilon': at_server(ideal)}, {'epsilon': error.smallest})['epsilon']})"
             raise search.UnreachableError(error.target, error.smallest, hint) from None
         power = min(network.devices.column("power_dbm"))
         raise ValueError(
@@ -386,6 +385,7 @@ def _with_most_slots(network: Network, claim: Claim, target: Floats, advice: Cal
         drawn = not claim.live or supports_live(of(count), claim)
         return drawn and bool(np.all(device_epsilon(of(count), claim) <= target))
 
+    require_supported(of(1), claim)
     _require_one("slot", device_epsilon(of(1), claim), target, advice)
     return of(compose.most_inferences(fits, limit=MOST_SLOTS))
 

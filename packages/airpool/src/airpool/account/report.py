@@ -100,8 +100,8 @@ class PrivacyReport:
     @cached_property
     def reasons(self) -> Mapping[str, str]:
         """Why each ε is infinite that is, by name."""
-        situation, found = self.question.situation, {name: getattr(self, name, None) for name in self.leaks}
-        return sentences.reasons(situation, found)
+        found = {name: getattr(self, name, None) for name in self.leaks}
+        return sentences.reasons(self.question.situation, self.leaks, found)
 
     @cached_property
     def epsilon_if_absent(self) -> tuple[float, ...]:

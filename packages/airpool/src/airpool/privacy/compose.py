@@ -71,9 +71,6 @@ class Loss(OnGrid):
         return _fitted(Loss(self.step, self.lowest + other.lowest, np.convolve(self.mass, other.mass), infinite))
 
 
-# The loss of two inferences together.
-
-
 def _fitted(loss: Loss, *, error: float = 0.0) -> Loss:
     """A law of bounded size above this one: ends cut, all raised by `error` and by what rounding may have cost."""
     mass, infinite = loss.mass, loss.infinite

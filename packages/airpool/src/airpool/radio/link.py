@@ -96,7 +96,7 @@ def outage_probability(
     Under backoff, the probability of being power-limited; under paper approximately so.
     Edge cases: a device that sends nothing → 0; fading none → 0 or 1.
     """
-    fading.path_gains(transmitters.num_devices)
+    fading.path_gains(transmitters.num_devices)  # an error where path losses are those of other devices
     return cdf(fading, threshold(transmitters, gamma=gamma), csi_error_std=csi_error_std)
 
 
@@ -108,6 +108,7 @@ def auto_gamma(
     Rounded down: outage_probability at the result is never above `outage`.
     """
     require("outage", outage, "must be > 0 and < 1", ok=lambda x: (x > 0) & (x < 1))
+    fading.path_gains(transmitters.num_devices)
     gamma = float(np.min(transmitters.reach * quantile(fading, outage, csi_error_std=csi_error_std)))
     if gamma == np.inf:
         raise ValueError('gamma="auto" must have a device that sends something: weight or noise_std > 0')
